@@ -1,0 +1,42 @@
+"""The one exception tree: a message says what was wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class ThalwegError(Exception):
+    """Anything that Thalweg refuses or cannot do.
+
+    >>> str(ThalwegError("unknown prefix 'ub'", source="q.rq", line=3, column=7))
+    "q.rq:3:7: unknown prefix 'ub'"
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        source: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.reason = reason
+        self.source = source
+        self.line = line
+        self.column = column
+        place = ":".join(str(part) for part in (source, line, column) if part is not None)
+        super().__init__(f"{place}: {reason}" if place else reason)
+
+
+class QueryError(ThalwegError):
+    """A query text that is wrong: syntax, unknown prefix, contradiction."""
+
+
+class UnsupportedError(QueryError):
+    """A query text that is right but asks for something that this version does not do."""
+
+
+class DataError(ThalwegError):
+    """A piece of input that is malformed; raised only where `on_error="fail"`."""
+
+
+class UsageError(ThalwegError):
+    """A call or a command line that cannot be carried out as written."""
