@@ -1,0 +1,77 @@
+# Thalweg's habits. `make run` and `make test` are all a newcomer needs; everything lives in .venv, nothing is global.
+# Another interpreter: `make test PYTHON=python3.12`. Arguments for the tests: `make test ARGS="-k window"`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.thalweg-ready
+WARM := $(VENV)/.thalweg-warm
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup warm java run test quick check format bench docs clean
+
+help:
+	@echo "make run     set up .venv and run the demo: a smart-grid stream on Spark in local mode (needs Java 17+)"
+	@echo "make test    set up .venv and run all tests (those on Spark are skipped, and say so, where Java is missing)"
+	@echo "make quick   the tests without Spark and without the slow ones: below two minutes"
+	@echo "make check   ruff, ruff format and mypy"
+	@echo "make bench   the figures of 'thalweg bench lubm'"
+	@echo "make docs    run the examples of README.md and docs/, and check their links"
+	@echo "make format  let ruff rewrite what it can"
+	@echo "make clean   remove .venv and everything that tools left behind"
+
+# The stamp makes a second call fast; a change of pyproject.toml installs again.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Thalweg needs Python 3.11 or newer, and '$(PYTHON)' is not: install one, or name one with 'make PYTHON=python3.12 ...'." >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "Setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); } || { \
+	  rm -rf $(VENV); echo "Python could not make $(VENV): on Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
+	@echo "Installing Thalweg and its libraries into $(VENV) (the first time takes a minute or two) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
+	  echo "The installation failed (see above): is there a way to the Python package index from here?" >&2; exit 1; }
+	@touch $@
+
+# Numba compiles a kernel at its first call and keeps it on disk: done here once, so that no first minute waits for it.
+$(WARM): $(READY) $(wildcard src/thalweg/kernels/*.py)
+	@echo "Compiling the kernels ..."
+	@$(BIN)/python -m thalweg.warmup
+	@touch $@
+
+setup: $(READY)
+
+warm: $(WARM)
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 </dev/null | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	test "$${version:-0}" -ge 17 || { \
+	  echo "Spark needs Java 17 or newer: install it (Debian, Ubuntu: openjdk-17-jre-headless; Fedora: java-21-openjdk-headless; macOS: brew install openjdk@17) and put it on PATH or set JAVA_HOME." >&2; exit 1; }
+
+run: java $(WARM)
+	@$(BIN)/thalweg demo $(ARGS)
+
+test: $(WARM)
+	@$(BIN)/python -m pytest $(ARGS)
+
+quick: $(WARM)
+	@$(BIN)/python -m pytest -m "not spark and not slow" $(ARGS)
+
+check: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(WARM)
+	@$(BIN)/thalweg bench lubm $(ARGS)
+
+docs: $(WARM)
+	@$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse metastore_db derby.log
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

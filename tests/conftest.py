@@ -1,0 +1,41 @@
+"""What all tests share: fresh kernels, Hypothesis profiles, and an honest skip where Java is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from thalweg.warmup import drop_stale_kernels
+
+_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+# `test` is the same on every machine and every day; `search` looks for new counterexamples:
+# THALWEG_HYPOTHESIS=search make test ARGS=tests/property
+settings.register_profile(
+    "test", deadline=None, derandomize=True, max_examples=60, suppress_health_check=_SLOW_IS_FINE
+)
+settings.register_profile(
+    "search", deadline=None, max_examples=2000, suppress_health_check=_SLOW_IS_FINE, print_blob=True
+)
+settings.load_profile(os.environ.get("THALWEG_HYPOTHESIS", "test"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    drop_stale_kernels()
+
+
+def has_java() -> bool:
+    home = os.environ.get("JAVA_HOME")
+    return (Path(home) / "bin" / "java").exists() if home else shutil.which("java") is not None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not has_java():
+        skip = pytest.mark.skip(reason="Spark needs Java 17 or newer, and there is none on PATH or in JAVA_HOME")
+        for item in items:
+            if item.get_closest_marker("spark"):
+                item.add_marker(skip)
