@@ -35,7 +35,9 @@ def has_java() -> bool:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not has_java():
-        skip = pytest.mark.skip(reason="Spark needs Java 17 or newer, and there is none on PATH or in JAVA_HOME")
+        skip = pytest.mark.skip(
+            reason="Spark needs Java 17 or newer, and there is none on PATH or in JAVA_HOME"
+        )
         for item in items:
             if item.get_closest_marker("spark"):
                 item.add_marker(skip)

@@ -1,0 +1,1 @@
+"""Judges and data: oracles that share no code with the engine, and seeded generators."""

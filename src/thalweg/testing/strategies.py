@@ -1,0 +1,142 @@
+"""Hypothesis strategies: small random streams, windows and patterns in which joins do happen.
+
+Needs the library hypothesis, which Thalweg itself does not depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import strategies as st
+
+from thalweg.testing.snapshot import Block, Event, Now, Question, Range, Triple, Unbounded, Window
+
+STREAMS = ("http://ex/s1", "http://ex/s2")
+NODES = tuple(f"<http://ex/{name}>" for name in "abcd")
+PREDICATES = tuple(f"<http://ex/{name}>" for name in "pqr")
+INTEGER = "<http://www.w3.org/2001/XMLSchema#integer>"
+# Equal numbers that are different terms, and texts that differ only in their tags.
+LITERALS = (f'"1"^^{INTEGER}', f'"01"^^{INTEGER}', '"1"', '"1"@en', '"\\"\\\\"')
+BLANKS = ("_:m", "_:n")
+MS = 1000
+MAX_PRODUCT = 3000
+
+
+def triples(*, blanks: bool = False) -> st.SearchStrategy[Triple]:
+    """Triples over a vocabulary so small that they meet, repeat and point to each other."""
+    nodes = st.sampled_from(NODES + BLANKS if blanks else NODES)
+    objects = st.one_of(nodes, nodes, st.sampled_from(LITERALS))
+    return st.tuples(nodes, st.sampled_from(PREDICATES), objects)
+
+
+@st.composite
+def streams(
+    draw: st.DrawFn, *, names: Sequence[str] = STREAMS, max_events: int = 10, blanks: bool = False
+) -> list[Event]:
+    """Events in order of time, with equal timestamps, gaps, re-arrivals and sub-millisecond times."""
+    count = draw(st.integers(1, max_events))
+    time = draw(st.sampled_from([0, 0, 0, -7 * MS, 5 * MS, 1_700_000_000_123_456]))
+    events = []
+    for number in range(count):
+        time += draw(st.sampled_from([0, MS, MS, 2 * MS, 3 * MS, 7 * MS, 1, 999]))
+        graph = draw(st.lists(triples(blanks=blanks), min_size=1, max_size=3, unique=True))
+        name = draw(st.sampled_from(names))
+        events.append(Event(name, time, tuple(graph), f"http://ex/g{number}"))
+    return events
+
+
+def windows(*, steps: bool | None = None) -> st.SearchStrategy[Window]:
+    """Windows with reports (overlapping, tumbling or with gaps), without them, or both kinds."""
+    widths = st.integers(1, 12).map(lambda ms: ms * MS)
+    odd = st.sampled_from([1, MS + 1])
+    with_step = st.builds(Range, widths, widths)
+    without = st.one_of(st.just(Unbounded()), st.builds(Range, widths), st.builds(Range, odd))
+    return {True: with_step, False: without, None: st.one_of(with_step, without)}[steps]
+
+
+@st.composite
+def patterns(draw: st.DrawFn, *, max_patterns: int = 6) -> tuple[Triple, ...]:
+    """One to six patterns: stars, chains, cycles, or anything, with constants sprinkled over them."""
+    count = draw(st.integers(1, max_patterns))
+    shape = draw(st.sampled_from(["star", "chain", "cycle", "any"]))
+    result: list[Triple] = []
+    for i in range(count):
+        predicate = draw(st.sampled_from([*PREDICATES, *PREDICATES, "?p"]))
+        if shape == "star":
+            ends = ("?x", f"?y{i}") if draw(st.booleans()) else (f"?y{i}", "?x")
+        elif shape == "chain":
+            ends = (f"?n{i}", f"?n{i + 1}")
+        elif shape == "cycle":
+            ends = (f"?n{i}", f"?n{(i + 1) % count}")
+        else:
+            variables = st.sampled_from(["?x", "?y", "?z", "?u", "_:v"])
+            ends = (draw(variables), draw(variables))
+        subject = draw(st.sampled_from([ends[0]] * 6 + [NODES[0], NODES[1]]))
+        object_ = draw(st.sampled_from([ends[1]] * 6 + [NODES[0], NODES[2], LITERALS[0], LITERALS[2]]))
+        result.append((subject, predicate, object_))
+    return tuple(result)
+
+
+@st.composite
+def questions(
+    draw: st.DrawFn,
+    events: Sequence[Event],
+    *,
+    window: st.SearchStrategy[Window] | None = None,
+    max_blocks: int = 3,
+    max_patterns: int = 6,
+    operators: Sequence[str | None] = (None,),
+) -> Question:
+    """A question that these events may answer, cut down so that no answer can explode."""
+    window = windows() if window is None else window
+    bodies = [draw(patterns(max_patterns=max_patterns))]
+    while len(bodies) < max_blocks and draw(st.integers(0, 2)) == 0:
+        more = draw(patterns(max_patterns=2))
+        # A blank node is a variable of one group: SPARQL does not let two share its label.
+        bodies.append(tuple(_relabelled(pattern, len(bodies)) for pattern in more))
+    bodies = _cut(bodies, [triple for event in events for triple in event.triples])
+    blocks = []
+    for body in bodies:
+        names = [draw(st.sampled_from(STREAMS))]
+        if len(bodies) == 1 and draw(st.booleans()):
+            names = list(STREAMS)
+        blocks.append(Block(tuple(names), draw(window), body))
+    variables = sorted({t[1:] for body in bodies for pattern in body for t in pattern if t[0] == "?"})
+    select: tuple[str, ...] = ()
+    if not variables:
+        select = ("none",)
+    elif draw(st.booleans()):
+        select = tuple(draw(st.lists(st.sampled_from(variables), min_size=1, max_size=4, unique=True)))
+    return Question(tuple(blocks), select, draw(st.booleans()), draw(st.sampled_from(list(operators))))
+
+
+def now_questions(events: Sequence[Event], operators: Sequence[str | None]) -> st.SearchStrategy[Question]:
+    """Questions about single events."""
+    return questions(events, window=st.just(Now()), max_blocks=1, operators=operators)
+
+
+def _relabelled(pattern: Triple, number: int) -> Triple:
+    s, p, o = (f"{term}{number}" if term.startswith("_:") else term for term in pattern)
+    return s, p, o
+
+
+def _cut(bodies: list[tuple[Triple, ...]], data: Sequence[Triple]) -> list[tuple[Triple, ...]]:
+    """The patterns up to the point where even their cartesian product stays small."""
+    product = 1
+    result: list[tuple[Triple, ...]] = []
+    for body in bodies:
+        kept: list[Triple] = []
+        for pattern in body:
+            product *= max(1, sum(_agrees(pattern, triple) for triple in set(data)))
+            if product > MAX_PRODUCT and (kept or result):
+                break
+            kept.append(pattern)
+        if kept:
+            result.append(tuple(kept))
+        if product > MAX_PRODUCT:
+            break
+    return result
+
+
+def _agrees(pattern: Triple, triple: Triple) -> bool:
+    return all(want[0] in "?_" or want == have for want, have in zip(pattern, triple, strict=True))
