@@ -1,0 +1,62 @@
+"""Loads and stores at raw addresses: how one kernel reaches the arrays of many window stores.
+
+Numba has no cheap collection of arrays of differing lengths. A store therefore describes its arrays by
+address in a row of integers, and its owner keeps them alive for as long as a kernel runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+_I32 = ir.IntType(32)
+_I64 = ir.IntType(64)
+
+
+def _cell(builder: Any, address: Any, index: Any, kind: ir.Type) -> Any:
+    return builder.gep(builder.inttoptr(address, kind.as_pointer()), [index], inbounds=True)
+
+
+@intrinsic
+def load64(typingctx: Any, address: Any, index: Any) -> Any:
+    """The int64 at `address + 8 * index`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_cell(builder, args[0], args[1], _I64))
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def store64(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+    """Writes the int64 at `address + 8 * index`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[2], _cell(builder, args[0], args[1], _I64))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def load32(typingctx: Any, address: Any, index: Any) -> Any:
+    """The uint32 at `address + 4 * index`, as an int64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.zext(builder.load(_cell(builder, args[0], args[1], _I32)), _I64)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def store32(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+    """Writes the low 32 bits of `value` at `address + 4 * index`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(builder.trunc(args[2], _I32), _cell(builder, args[0], args[1], _I32))
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen

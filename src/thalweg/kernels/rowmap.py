@@ -1,0 +1,111 @@
+"""Counted rows: a hash map from a row of integers to its multiplicity.
+
+`slots` is open addressing over entry numbers (-1 empty); `rows[entry]` is the key, `counts[entry]` its
+multiplicity. An entry with count 0 stays until the owner rebuilds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def hash_row(values, at):
+    """A 63-bit hash of one row."""
+    h = np.uint64(0x9E3779B97F4A7C15)
+    for c in range(values.shape[1]):
+        h = (h ^ np.uint64(values[at, c])) * np.uint64(0xBF58476D1CE4E5B9)
+        h ^= h >> np.uint64(29)
+    return np.int64(h >> np.uint64(1))
+
+
+@njit(cache=True, nogil=True)
+def entry_of(slots, rows, used, values, at):
+    """The entry of row `at`, made with the number `used` where there is none."""
+    mask = np.int64(slots.shape[0] - 1)
+    slot = hash_row(values, at) & mask
+    while True:
+        entry = slots[slot]
+        if entry < 0:
+            slots[slot] = used
+            for c in range(values.shape[1]):
+                rows[used, c] = values[at, c]
+            return used
+        same = True
+        for c in range(values.shape[1]):
+            if rows[entry, c] != values[at, c]:
+                same = False
+                break
+        if same:
+            return entry
+        slot = (slot + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def add(slots, rows, counts, used, weights, values, changes):
+    """Adds weights to rows; `changes[k]` is +1 where a row appeared, -1 where it vanished, else 0.
+
+    Answers the number of entries used. There must be room for every row.
+    """
+    for k in range(weights.shape[0]):
+        entry = entry_of(slots, rows, used, values, k)
+        if entry == used:
+            counts[used] = 0
+            used += 1
+        before = counts[entry]
+        counts[entry] = before + weights[k]
+        changes[k] = 0
+        if before <= 0 and counts[entry] > 0:
+            changes[k] = 1
+        elif before > 0 and counts[entry] <= 0:
+            changes[k] = -1
+    return used
+
+
+@njit(cache=True, nogil=True)
+def consolidate(times, weights, values, slots, rows, counts, out_times, out_weights, out_values):
+    """Nets signed rows instant by instant; answers how many rows are left.
+
+    `times` ascends. Rows that come and go at one instant cancel; what is left keeps its order of first
+    appearance, a multiplicity of k as one row of weight k.
+    """
+    n = times.shape[0]
+    width = values.shape[1]
+    written = np.int64(0)
+    start = np.int64(0)
+    while start < n:
+        end = start
+        signs = np.int64(0)
+        while end < n and times[end] == times[start]:
+            signs |= np.int64(1) if weights[end] > 0 else np.int64(2)
+            end += 1
+        if signs != 3:
+            for k in range(start, end):
+                out_times[written] = times[k]
+                out_weights[written] = weights[k]
+                for c in range(width):
+                    out_values[written, c] = values[k, c]
+                written += 1
+        else:
+            size = np.int64(4)
+            while size < 2 * (end - start):
+                size *= 2
+            table = slots[:size]
+            table[:] = -1
+            used = np.int64(0)
+            for k in range(start, end):
+                entry = entry_of(table, rows, used, values, k)
+                if entry == used:
+                    counts[used] = 0
+                    used += 1
+                counts[entry] += weights[k]
+            for entry in range(used):
+                if counts[entry] != 0:
+                    out_times[written] = times[start]
+                    out_weights[written] = counts[entry]
+                    for c in range(width):
+                        out_values[written, c] = rows[entry, c]
+                    written += 1
+        start = end
+    return written

@@ -1,0 +1,246 @@
+"""The window store: live triples in arrival order, with hash indexes that expire by themselves.
+
+Rows sit in a ring; row number r lives at slot r & mask. One row is one cache line of eight int64:
+`s p o from to` and six uint32 links. For each index kind, a row's link is the distance back to the next older
+row with the same key (0 = none), so a chain runs from the newest row to the oldest and may stop at the
+first row below TAIL. Eviction moves TAIL; no chain and no table is touched.
+
+An index is an open-addressing table of (fingerprint, newest row). An entry whose newest row is below TAIL is
+dead and may be reused; a fingerprint is only a hint, the row's own key decides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from thalweg.kernels.memory import load32, load64, store32, store64
+
+FOREVER = np.iinfo(np.int64).max
+
+# Fields of a store's descriptor, one row of int64.
+ROWS, MASK, HEAD, TAIL, KIND, WIDTH, STEP, ORIGIN, EVENT = range(9)
+TABLES = 9  # then, for each index kind: address, mask, used entries
+INDEXES = 6
+FIELDS = TABLES + 3 * INDEXES
+
+# Window kinds.
+UNBOUNDED, RANGE, STEPPED, NOW = range(4)
+
+# Index kinds; ALL is the scan of every live row and has no table.
+SPO, SP, PO, P, S, O, ALL = range(7)
+
+# Columns of a row.
+ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO = range(5)
+ROW_CELLS = 8
+FIRST_LINK = 10  # in 32-bit cells
+
+# What `insert` answers where it did not insert.
+DUPLICATE, INVISIBLE, FULL_ROWS, FULL_TABLE = -1, -2, -3, -4
+
+
+@njit(cache=True, nogil=True)
+def fingerprint(kind, s, p, o):
+    """A 64-bit hint for the key that index `kind` makes of a triple; never 0."""
+    h = np.uint64(0x9E3779B97F4A7C15)
+    if kind == SPO or kind == SP or kind == S:
+        h ^= np.uint64(s) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h << np.uint64(31)) | (h >> np.uint64(33))
+    if kind == SPO or kind == SP or kind == PO or kind == P:
+        h ^= np.uint64(p) * np.uint64(0x94D049BB133111EB)
+        h = (h << np.uint64(29)) | (h >> np.uint64(35))
+    if kind == SPO or kind == PO or kind == O:
+        h ^= np.uint64(o) * np.uint64(0xD6E8FEB86659FD93)
+    h ^= h >> np.uint64(32)
+    h *= np.uint64(0xE7037ED1A0B428DB)
+    h ^= h >> np.uint64(29)
+    return np.int64(h | np.uint64(1))
+
+
+@njit(cache=True, nogil=True)
+def same_key(kind, row, s, p, o):
+    """Whether the row at address `row` has the key that index `kind` makes of (s, p, o)."""
+    if (kind == SPO or kind == SP or kind == S) and load64(row, ROW_S) != s:
+        return False
+    if (kind == SPO or kind == SP or kind == PO or kind == P) and load64(row, ROW_P) != p:
+        return False
+    return not ((kind == SPO or kind == PO or kind == O) and load64(row, ROW_O) != o)
+
+
+@njit(cache=True, nogil=True)
+def row_address(stores, store, number):
+    """The address of row `number` of a store."""
+    return stores[store, ROWS] + (number & stores[store, MASK]) * np.int64(8 * ROW_CELLS)
+
+
+@njit(cache=True, nogil=True)
+def newest(stores, store, kind, s, p, o):
+    """The newest live row with the key that `kind` makes of (s, p, o), or -1."""
+    table = stores[store, TABLES + 3 * kind]
+    mask = stores[store, TABLES + 3 * kind + 1]
+    tail = stores[store, TAIL]
+    mark = fingerprint(kind, s, p, o)
+    slot = (mark >> np.int64(1)) & mask
+    while True:
+        found = load64(table, 2 * slot)
+        if found == 0:
+            return np.int64(-1)
+        if found == mark:
+            number = load64(table, 2 * slot + 1)
+            if number >= tail and same_key(kind, row_address(stores, store, number), s, p, o):
+                return number
+        slot = (slot + 1) & mask
+
+
+@njit(cache=True, nogil=True)
+def _index(stores, store, kind, number, s, p, o):
+    """Makes row `number` the newest of its key; answers the row that was, or -1."""
+    base = TABLES + 3 * kind
+    table = stores[store, base]
+    mask = stores[store, base + 1]
+    tail = stores[store, TAIL]
+    mark = fingerprint(kind, s, p, o)
+    slot = (mark >> np.int64(1)) & mask
+    free = np.int64(-1)
+    while True:
+        found = load64(table, 2 * slot)
+        if found == 0:
+            break
+        older = load64(table, 2 * slot + 1)
+        if older < tail:
+            if free < 0:
+                free = slot
+        elif found == mark and same_key(kind, row_address(stores, store, older), s, p, o):
+            store64(table, 2 * slot + 1, number)
+            return older
+        slot = (slot + 1) & mask
+    if free < 0:
+        free = slot
+        stores[store, base + 2] += 1
+    store64(table, 2 * free, mark)
+    store64(table, 2 * free + 1, number)
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def evict(stores, store, now):
+    """Moves TAIL past the rows whose interval ended at or before `now`."""
+    tail = stores[store, TAIL]
+    head = stores[store, HEAD]
+    while tail < head and load64(row_address(stores, store, tail), ROW_TO) <= now:
+        tail += 1
+    stores[store, TAIL] = tail
+
+
+@njit(cache=True, nogil=True)
+def evict_all(stores, now):
+    """Evicts in every store that has a window by time."""
+    for store in range(stores.shape[0]):
+        kind = stores[store, KIND]
+        if kind == RANGE or kind == STEPPED:
+            evict(stores, store, now)
+
+
+@njit(cache=True, nogil=True)
+def insert(stores, store, indexes, time, event, s, p, o):
+    """Adds a triple that arrives at `time`; answers its row number, or why there is none.
+
+    A triple that is alive already is one triple (SEMANTICS 1): its new row begins where the old one ends.
+    `indexes` is the bit set of the index kinds that some plan probes for such a triple.
+    """
+    kind = stores[store, KIND]
+    begin = time
+    end = np.int64(FOREVER)
+    if kind == RANGE:
+        evict(stores, store, time)
+        end = time + stores[store, WIDTH]
+        if end < time:
+            end = np.int64(FOREVER)
+    elif kind == STEPPED:
+        evict(stores, store, time)
+        step = stores[store, STEP]
+        since = time - stores[store, ORIGIN]
+        begin = stores[store, ORIGIN] + (since // step + 1) * step
+        end = stores[store, ORIGIN] + ((since + stores[store, WIDTH]) // step + 1) * step
+        if begin >= end:
+            return np.int64(INVISIBLE)
+    elif kind == NOW:
+        if stores[store, EVENT] != event:
+            stores[store, EVENT] = event
+            stores[store, TAIL] = stores[store, HEAD]
+        end = time + 1
+
+    alive = newest(stores, store, SPO, s, p, o)
+    if alive >= 0:
+        until = load64(row_address(stores, store, alive), ROW_TO)
+        if until >= end:
+            return np.int64(DUPLICATE)
+        if until > begin:
+            begin = until
+
+    number = stores[store, HEAD]
+    if number - stores[store, TAIL] > stores[store, MASK]:
+        return np.int64(FULL_ROWS)
+    for index in range(INDEXES):
+        if indexes >> index & 1:
+            base = TABLES + 3 * index
+            if stores[store, base + 2] * 5 > stores[store, base + 1] * 3:
+                return np.int64(FULL_TABLE - index)
+
+    row = row_address(stores, store, number)
+    store64(row, ROW_S, s)
+    store64(row, ROW_P, p)
+    store64(row, ROW_O, o)
+    store64(row, ROW_FROM, begin)
+    store64(row, ROW_TO, end)
+    stores[store, HEAD] = number + 1
+    for index in range(INDEXES):
+        if indexes >> index & 1:
+            older = _index(stores, store, index, number, s, p, o)
+            store32(row, FIRST_LINK + index, number - older if older >= 0 else 0)
+    return number
+
+
+@njit(cache=True, nogil=True)
+def older_row(stores, store, kind, number):
+    """The next older row in the chain of `kind`, or -1; it may be below TAIL."""
+    if kind == ALL:
+        return number - 1
+    link = load32(row_address(stores, store, number), FIRST_LINK + kind)
+    return number - link if link != 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def relocate(rows, mask, tail, head, target):
+    """Copies the live rows of a ring into a larger or smaller one, each to its own slot."""
+    wide = np.int64(target.shape[0] - 1)
+    for number in range(tail, head):
+        for cell in range(ROW_CELLS):
+            target[number & wide, cell] = rows[number & mask, cell]
+
+
+@njit(cache=True, nogil=True)
+def live_entries(table, tail):
+    """How many entries of an index still lead to a live row."""
+    count = np.int64(0)
+    for slot in range(table.shape[0]):
+        if table[slot, 0] != 0 and table[slot, 1] >= tail:
+            count += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def rebuild(table, tail, target):
+    """Moves the live entries of an index into an empty table; answers their number."""
+    mask = np.int64(target.shape[0] - 1)
+    count = np.int64(0)
+    for slot in range(table.shape[0]):
+        mark = table[slot, 0]
+        if mark != 0 and table[slot, 1] >= tail:
+            place = (mark >> np.int64(1)) & mask
+            while target[place, 0] != 0:
+                place = (place + 1) & mask
+            target[place, 0] = mark
+            target[place, 1] = table[slot, 1]
+            count += 1
+    return count

@@ -1,0 +1,1 @@
+"""Operators: windows (stream to relation), matching (relation to relation), views (relation to stream)."""

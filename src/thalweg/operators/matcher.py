@@ -1,0 +1,87 @@
+"""The matcher: windows and delta plans of a streamset, driven batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.kernels import match as kernel
+from thalweg.operators.windows import WindowStores
+from thalweg.plan.program import Program
+
+Ints = NDArray[np.int64]
+_ROOM = 4096
+_MOST_ROOM = 1 << 18
+
+
+class Matcher:
+    """State of matching: the window stores, and where the kernel stands within a batch."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.stores = WindowStores([window for _, window in program.stores], program.indexes)
+        self.counters = np.zeros(kernel.COUNTERS, np.int64)
+        self._cursor = np.zeros(kernel.CURSOR_CELLS, np.int64)
+        self._stack = np.zeros((max(program.depth, 1), 3), np.int64)
+        self._ranges = np.zeros((8, 2), np.int64)
+        self._bound = np.zeros(max(program.variables, 1), np.int64)
+        width = max((len(names) for names in program.outputs_of), default=0)
+        self._out = np.zeros((_ROOM, kernel.OUT_BINDINGS + width), np.int64)
+
+    def step(
+        self, feed: Ints, time: Ints, event: Ints, graph: Ints, s: Ints, p: Ints, o: Ints
+    ) -> Iterator[Ints]:
+        """Applies rows in time order; yields solutions in parts, each valid until the next is asked for."""
+        cursor = self._cursor
+        cursor[:] = 0
+        cursor[kernel.AT_RANGE] = cursor[kernel.LEVEL] = -1
+        program = self.program
+        while True:
+            status = kernel.match(
+                feed,
+                time,
+                event,
+                graph,
+                s,
+                p,
+                o,
+                self.stores.descriptors,
+                program.feeds,
+                program.masks,
+                program.dispatch,
+                program.entries,
+                program.steps,
+                program.outputs,
+                cursor,
+                self._stack,
+                self._ranges,
+                self._bound,
+                self._out,
+                self.counters,
+            )
+            if status == kernel.GROW:
+                store, shortage = divmod(int(cursor[kernel.DETAIL]), 16)
+                self.stores.grow(store, -shortage)
+                continue
+            written = int(cursor[kernel.WRITTEN])
+            if written:
+                self.counters[kernel.FOUND] += written
+                yield self._out[:written]
+                cursor[kernel.WRITTEN] = 0
+            if status == kernel.DONE:
+                return
+            if len(self._out) < _MOST_ROOM:
+                self._out = np.zeros((4 * len(self._out), self._out.shape[1]), np.int64)
+
+    def live_ids(self) -> Iterator[Ints]:
+        """The term ids that the stores still use."""
+        for number in range(len(self.stores)):
+            yield self.stores.live_rows(number)[:, :3].ravel()
+        yield self.program.constants
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of stores and buffers."""
+        return self.stores.nbytes + self._out.nbytes

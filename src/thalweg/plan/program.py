@@ -1,0 +1,181 @@
+"""Programs: the delta plans of all queries of a streamset as the arrays that the match kernel interprets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Const, Query, Source, Term, Window
+from thalweg.kernels import match as kernel
+from thalweg.kernels.store import ALL
+from thalweg.plan.delta import DeltaPlan, delta_plans
+
+Ints = NDArray[np.int64]
+StoreKey = tuple[tuple[str, ...], Window]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything about the queries that does not change while a stream flows."""
+
+    streams: tuple[str, ...]
+    stores: tuple[StoreKey, ...]
+    indexes: tuple[int, ...]
+    outputs_of: tuple[tuple[str, ...], ...]
+    feeds: Ints
+    masks: Ints
+    dispatch: Ints
+    entries: Ints
+    steps: Ints
+    outputs: Ints
+    variables: int
+    depth: int
+    constants: Ints
+
+
+def store_key(source: Source) -> StoreKey:
+    """What makes two sources share a store: the same streams under the same window."""
+    return (tuple(sorted(source.streams)), source.window)
+
+
+def compile_program(
+    streams: Sequence[str], queries: Sequence[Query], intern: Callable[[bytes], int]
+) -> Program:
+    """Lays out the plans of `queries`; constants become ids by `intern`."""
+    keys = tuple(dict.fromkeys(store_key(source) for query in queries for source in query.sources))
+    layout = _Layout(keys, intern)
+    for number, query in enumerate(queries):
+        layout.add(number, query)
+    entries, dispatch, masks = layout.dispatch()
+    shown = [shown_variables(query) for query in queries]
+    return Program(
+        streams=tuple(streams),
+        stores=keys,
+        indexes=tuple(layout.indexes),
+        outputs_of=tuple(shown),
+        feeds=_padded(
+            [[k for k, (read, _) in enumerate(keys) if stream in read] for stream in streams], extra=1
+        ),
+        masks=masks,
+        dispatch=dispatch,
+        entries=entries,
+        steps=_table(layout.steps, kernel.STEP_CELLS),
+        outputs=_padded(
+            [[query.variables.index(name) for name in names] for query, names in zip(queries, shown, strict=True)],
+            extra=1,
+        ),
+        variables=max((len(query.variables) for query in queries), default=0),
+        depth=max((len(query.patterns) for query in queries), default=1),
+        constants=np.array(sorted(layout.constants), np.int64),
+    )
+
+
+def shown_variables(query: Query) -> tuple[str, ...]:
+    """The projected variables that patterns bind: the columns of a solution."""
+    bound = set(query.variables)
+    return tuple(name for name in query.select if name in bound)
+
+
+class _Layout:
+    """The arrays of a program while they are being filled."""
+
+    def __init__(self, keys: tuple[StoreKey, ...], intern: Callable[[bytes], int]) -> None:
+        self.keys = keys
+        self.intern = intern
+        self.indexes = [1] * len(keys)
+        self.steps: list[list[int]] = []
+        self.constants: set[int] = set()
+        # By (store, mask of constant positions, their ids): entries, and the indexes that such triples need.
+        self.signatures: dict[tuple[int, int, tuple[int, ...]], list[list[int]]] = {}
+        self.needs: dict[tuple[int, int, tuple[int, ...]], int] = {}
+
+    def add(self, number: int, query: Query) -> None:
+        places = {name: place for place, name in enumerate(query.variables)}
+        stores = [self.keys.index(store_key(query.sources[pattern.source])) for pattern in query.patterns]
+        plans = delta_plans(query)
+        for plan in plans:
+            bound: set[str] = set()
+            terms = self._terms(query.patterns[plan.start].terms, places, bound)
+            first = len(self.steps)
+            for probe in plan.probes:
+                older = stores[probe.pattern] == stores[plan.start] and probe.pattern > plan.start
+                cells = self._terms(query.patterns[probe.pattern].terms, places, bound)
+                self.steps.append([stores[probe.pattern], probe.index, int(older), *cells])
+            signature = self._signature(query, plan.start, stores)
+            self.signatures.setdefault(signature, []).append([number, first, len(plan.probes), *terms])
+        self._need_indexes(query, stores, plans)
+
+    def _need_indexes(self, query: Query, stores: list[int], plans: tuple[DeltaPlan, ...]) -> None:
+        for plan in plans:
+            for probe in plan.probes:
+                if probe.index != ALL:
+                    signature = self._signature(query, probe.pattern, stores)
+                    self.needs[signature] = self.needs.get(signature, 1) | 1 << probe.index
+                    self.indexes[stores[probe.pattern]] |= 1 << probe.index
+
+    def _signature(self, query: Query, pattern: int, stores: list[int]) -> tuple[int, int, tuple[int, ...]]:
+        terms = query.patterns[pattern].terms
+        mask = sum(1 << k for k, term in enumerate(terms) if isinstance(term, Const))
+        return (stores[pattern], mask, tuple(self._id(t) if isinstance(t, Const) else 0 for t in terms))
+
+    def _terms(self, terms: tuple[Term, ...], places: dict[str, int], bound: set[str]) -> list[int]:
+        cells: list[int] = []
+        for term in terms:
+            if isinstance(term, Const):
+                cells += [kernel.CONSTANT, self._id(term)]
+            elif term.name in bound:
+                cells += [kernel.BOUND, places[term.name]]
+            else:
+                bound.add(term.name)
+                cells += [kernel.BIND, places[term.name]]
+        return cells
+
+    def _id(self, term: Const) -> int:
+        number = self.intern(term.text.encode())
+        self.constants.add(number)
+        return number
+
+    def dispatch(self) -> tuple[Ints, Ints, Ints]:
+        """Entries grouped by signature, the hash table that finds them, and the masks of each store."""
+        entries: list[list[int]] = []
+        ranges: dict[int, list[int]] = {}
+        masks: list[list[int]] = [[] for _ in self.keys]
+        by_key: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
+        for signature in self.signatures:
+            store, mask, terms = signature
+            if mask not in masks[store]:
+                masks[store].append(mask)
+            by_key.setdefault(int(kernel.signature_key(store, mask, *terms)), []).append(signature)
+        for key, signatures in by_key.items():
+            first = len(entries)
+            needs = 1
+            for signature in signatures:
+                entries += self.signatures[signature]
+                needs |= self.needs.get(signature, 1)
+            ranges[key] = [first, len(entries) - first, needs]
+        size = 8
+        while size < 3 * len(ranges):
+            size *= 2
+        table = np.zeros((size, 4), np.int64)
+        for key, cells in ranges.items():
+            slot = (key >> 1) & (size - 1)
+            while table[slot, 0]:
+                slot = (slot + 1) & (size - 1)
+            table[slot] = [key, *cells]
+        return _table(entries, kernel.ENTRY_CELLS), table, _padded(masks, extra=1)
+
+
+def _table(rows: list[list[int]], cells: int) -> Ints:
+    return np.array(rows, np.int64).reshape(len(rows), cells) if rows else np.zeros((1, cells), np.int64)
+
+
+def _padded(rows: list[list[int]], extra: int) -> Ints:
+    """Rows of differing length as one array, each ended by -1."""
+    width = max((len(row) for row in rows), default=0) + extra
+    table = np.full((max(len(rows), 1), width), -1, np.int64)
+    for k, row in enumerate(rows):
+        table[k, : len(row)] = row
+    return table
