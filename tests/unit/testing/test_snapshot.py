@@ -29,7 +29,7 @@ def test_a_step_window_holds_at_its_report_what_came_before_and_stands_still_unt
     assert [sum(oracle.answer(t).values()) for t in (5, 9, 10, 12, 15, 19, 20)] == [0, 0, 1, 1, 1, 1, 0]
 
 
-def test_a_window_wider_than_its_step_leaves_gaps_only_if_the_step_is_wider() -> None:
+def test_a_step_wider_than_the_range_leaves_gaps() -> None:
     oracle = Oracle(
         ask(Range(2, step=5), ("?x", P, "?y")), [Event(S, 1, ((A, P, B),)), Event(S, 4, ((A, P, C),))]
     )

@@ -1,0 +1,206 @@
+"""How the property tests feed a session: the same events by every door, in any batches."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import thalweg as tw
+from thalweg.rdf.events import EventBatch
+from thalweg.rdf.framing import Framer
+from thalweg.rdf.ntriples import Reader
+from thalweg.testing.snapshot import Event, Oracle, Question, Row, blur
+
+NEVER = -(2**62)
+GENERATED_AT = "<http://www.w3.org/ns/prov#generatedAtTime>"
+DATE_TIME = "<http://www.w3.org/2001/XMLSchema#dateTime>"
+
+
+def at_argument(us: int) -> int | str:
+    """A time as `push` takes it: a number of milliseconds, or a text where that is too coarse."""
+    return date_time(us) if us % 1000 else us // 1000
+
+
+def date_time(us: int) -> str:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)).isoformat().replace("+00:00", "Z")
+
+
+@dataclass
+class Emitted:
+    """Everything that a query has emitted, with what had been promised at each poll."""
+
+    question: Question
+    query: Any
+    rows: list[tuple[int, str, Row]] = field(default_factory=list)
+    graphs: list[str | None] = field(default_factory=list)
+    settled: int = NEVER
+
+    def poll(self, watermarks: dict[str, int]) -> None:
+        """Take what is there, and check that it is in order and does not rewrite settled instants."""
+        low = min(watermarks[stream] for stream in self.question.streams)
+        before = self.rows[-1][0] if self.rows else NEVER
+        for row in self.query.poll():
+            assert before <= row.at, "rows come in order of time"
+            assert self.settled <= row.at, f"instant {row.at} was settled: the watermark had passed it"
+            assert row.at <= low, f"instant {row.at} has not come yet: the watermark is {low}"
+            self.rows.append((row.at, row.op, frozenset(row.bindings.items())))
+            self.graphs.append(row.graph)
+            before = row.at
+        self.settled = low
+
+    def per_instant(self) -> dict[int, Counter[tuple[str, Row]]]:
+        result: dict[int, Counter[tuple[str, Row]]] = defaultdict(Counter)
+        for at, op, row in self.rows:
+            result[at][op, row] += 1
+        return dict(result)
+
+    def check_sums(self, oracle: Oracle) -> None:
+        """The snapshot law: at every settled instant, inserts minus deletes are the oracle's answer."""
+        emitted = sorted(self.rows, key=lambda row: row[0])
+        total: Counter[Row] = Counter()
+        done = 0
+        for t in oracle.instants():
+            if t >= self.settled:
+                break
+            while done < len(emitted) and emitted[done][0] <= t:
+                _, op, row = emitted[done]
+                total[blur(row)] += 1 if op == "+" else -1
+                done += 1
+            expected: Counter[Row] = Counter()
+            for row, n in oracle.answer(t).items():
+                expected[blur(row)] += n
+            have = {row: n for row, n in total.items() if n}
+            assert have == dict(expected), (
+                f"at {t}:\n{self.question.text()}\nhave {have}\nwant {dict(expected)}"
+            )
+
+
+class Feed:
+    """A session, its queries, and the watermarks that follow from what was pushed."""
+
+    def __init__(self, questions: Sequence[Question], **options: Any) -> None:
+        self.session = tw.Session(**options)
+        self.emitted = [Emitted(question, self.session.register(question.text())) for question in questions]
+        names = {stream for question in questions for stream in question.streams}
+        self.watermarks = dict.fromkeys(names, NEVER)
+        self.numbers: Counter[str] = Counter()
+
+    def push(self, event: Event) -> None:
+        """One event through the front door."""
+        self.session.push(event.stream, at=at_argument(event.time), graph=event.text, name=event.graph)
+        self._came(event.stream, event.time)
+        self.numbers[event.stream] += 1
+
+    def push_batch(self, events: Sequence[Event]) -> None:
+        """Events of one stream as columns, terms interned by hand."""
+        intern = self.session.arena.intern
+        rows = []
+        for event in events:
+            number = self.numbers[event.stream]
+            self.numbers[event.stream] += 1
+            for triple in event.triples:
+                graph = intern(f"<{event.graph}>".encode())
+                rows.append((event.time, number, graph, *(intern(term.encode()) for term in triple)))
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T.copy()
+        clock = max(self.watermarks.get(events[0].stream, NEVER), events[-1].time)
+        self.session.push_events(
+            EventBatch(events[0].stream, *columns, clock=clock, rejects=(), events=len(events))
+        )
+        self._came(events[0].stream, events[-1].time)
+
+    def advance(self, t: int) -> None:
+        """The watermark of all streams."""
+        self.session.advance(at_argument(t))
+        for stream in self.watermarks:
+            self._came(stream, t)
+
+    def poll(self) -> None:
+        for emitted in self.emitted:
+            emitted.poll(self.watermarks)
+
+    def _came(self, stream: str, time: int) -> None:
+        if stream in self.watermarks:
+            self.watermarks[stream] = max(self.watermarks[stream], time)
+
+
+def arrivals(events: Sequence[Event]) -> st.SearchStrategy[list[Event]]:
+    """The events as they may arrive: each stream in its order, the streams interleaved anyhow."""
+
+    @st.composite
+    def build(draw: st.DrawFn) -> list[Event]:
+        queues = defaultdict(list)
+        for event in events:
+            queues[event.stream].append(event)
+        if draw(st.booleans()):
+            return list(events)
+        result = []
+        while queues:
+            name = draw(st.sampled_from(sorted(queues)))
+            result.append(queues[name].pop(0))
+            if not queues[name]:
+                del queues[name]
+        return result
+
+    return build()
+
+
+def feed(feed: Feed, events: Sequence[Event], draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+    """Push events singly or in batches, with polls and advances in between, and advance past the end."""
+    rest = list(events)
+    while rest:
+        size = draw(st.integers(1, 4))
+        batch = [rest.pop(0)]
+        while rest and len(batch) < size and rest[0].stream == batch[0].stream:
+            batch.append(rest.pop(0))
+        blank = any(term.startswith("_:") for event in batch for triple in event.triples for term in triple)
+        if blank or draw(st.booleans()):
+            for event in batch:
+                feed.push(event)
+        else:
+            feed.push_batch(batch)
+        if draw(st.booleans()):
+            feed.poll()
+        if draw(st.integers(0, 3)) == 0:
+            # As far as no event that is still to come would be late.
+            latest = max(event.time for event in batch)
+            limit = min((event.time for event in rest), default=latest + 9_000)
+            if limit >= latest:
+                feed.advance(draw(st.sampled_from([latest, (latest + limit) // 2, limit])))
+                feed.poll()
+    end = max(event.time for event in events) + draw(st.sampled_from([1, 5_001, 60_007]))
+    feed.advance(end)
+    feed.poll()
+
+
+def quads(events: Sequence[Event], *, stamp: str) -> bytes:
+    """A stream of timestamped graphs as N-Quads, the timestamp before, after or inside its graph."""
+    lines = []
+    for event in events:
+        rows = [f"{s} {p} {o} <{event.graph}> ." for s, p, o in event.triples]
+        time = f'<{event.graph}> {GENERATED_AT} "{date_time(event.time)}"^^{DATE_TIME} .'
+        rows.insert({"before": 0, "after": len(rows), "inside": min(1, len(rows))}[stamp], time)
+        lines += rows
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def feed_quads(feed: Feed, stream: str, data: bytes, cuts: Sequence[int]) -> None:
+    """A stream through the reader and the framer, in pieces that are cut anywhere between lines."""
+    reader = Reader(feed.session.arena, feed.session.prune(), syntax="nq", source=stream)
+    framer = Framer(stream, mode="graphs")
+    lines = data.splitlines(keepends=True)
+    bounds = [0, *sorted(cut % (len(lines) + 1) for cut in cuts), len(lines)]
+    offset = 0
+    for start, stop in pairwise(bounds):
+        piece = b"".join(lines[start:stop])
+        batch = framer.frame(reader.read(piece, offset=offset))
+        assert not batch.rejects
+        feed.session.push_events(batch)
+        offset += len(piece)
+    feed.session.push_events(framer.close())
