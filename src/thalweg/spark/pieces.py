@@ -1,0 +1,245 @@
+"""Pieces: byte ranges of whole lines of the files that a stream is made of.
+
+Pure planning, no Spark and no parsing. A *position* says how far each file has been admitted; a batch is what lies
+between two positions, cut into pieces. The same two positions always give the same bytes with the same sequence
+numbers, whatever the piece size, so that a batch that is run again is the same batch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from glob import glob, has_magic
+from typing import Any
+
+from thalweg.errors import UsageError
+
+SUFFIXES = {".nt": "nt", ".nq": "nq"}
+VERSION = 1
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A byte range `[start, end)` of one file: whole lines, or a whole gzipped file.
+
+    `seq` is the number of bytes that the stream admitted before it: a total order that does not depend on how
+    the range was cut. `last` marks the piece that ends a finite stream; it may be empty.
+    """
+
+    path: str
+    start: int
+    end: int
+    seq: int
+    syntax: str
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a stream was admitted: bytes per file (in order of first sight), their sum, and whether it ended."""
+
+    files: Mapping[str, int] = field(default_factory=dict)
+    seq: int = 0
+    ended: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The offset that goes into Spark's offset log."""
+        return {"v": VERSION, "seq": self.seq, "ended": self.ended, "files": dict(self.files)}
+
+    @classmethod
+    def of_json(cls, offset: Mapping[str, Any]) -> Position:
+        """The position that an offset of the log stands for; refuses what another version wrote."""
+        if offset.get("v") != VERSION:
+            raise UsageError(
+                f"the checkpoint holds an rdf offset of version {offset.get('v')!r}; this is version {VERSION}: "
+                "start with a new checkpoint directory"
+            )
+        return cls(dict(offset["files"]), int(offset["seq"]), bool(offset["ended"]))
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file of a stream as the file system shows it now."""
+
+    name: str
+    path: str
+    size: int
+    mtime: float
+
+
+def is_gzip(path: str) -> bool:
+    """Whether a file is gzipped, by its name.
+
+    >>> is_gzip("a.nt.gz"), is_gzip("a.nt")
+    (True, False)
+    """
+    return path.lower().endswith(".gz")
+
+
+def syntax_of(path: str, default: str | None = None) -> str | None:
+    """The syntax that a file name stands for, or `default`.
+
+    >>> syntax_of("a.nt"), syntax_of("b.NQ.gz"), syntax_of("c.txt")
+    ('nt', 'nq', None)
+    """
+    name = path.lower().removesuffix(".gz")
+    return default or SUFFIXES.get(os.path.splitext(name)[1])
+
+
+def local_path(path: str) -> str:
+    """An absolute local path; refuses what is not on a local file system.
+
+    >>> local_path("file:///data/a.nt")
+    '/data/a.nt'
+    """
+    if "://" in path:
+        scheme, _, rest = path.partition("://")
+        if scheme != "file":
+            raise UsageError(f"the rdf source reads local paths, not {scheme}:// ones", source=path)
+        path = "/" + rest.lstrip("/")
+    elif path.startswith("file:"):
+        path = path[len("file:") :]
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def listing(root: str, syntax: str | None = None) -> list[Found]:
+    """The files of a stream by name: a file, what a pattern matches, or a folder with its subfolders.
+
+    In a folder, hidden names (`.` and `_` first) and files of unknown suffix are left out.
+    """
+    if os.path.isdir(root):
+        return sorted(_walk(root, "", syntax), key=lambda f: f.name)
+    paths = sorted(glob(root, recursive=True)) if has_magic(root) and not os.path.exists(root) else [root]
+    found = []
+    for path in paths:
+        try:
+            stat = os.stat(path)
+        except FileNotFoundError:
+            continue
+        if os.path.isfile(path) or not os.path.isdir(path):
+            found.append(Found(path, path, stat.st_size, stat.st_mtime))
+    return found
+
+
+def _walk(folder: str, prefix: str, syntax: str | None) -> Iterator[Found]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith((".", "_")):
+                continue
+            if entry.is_dir():
+                yield from _walk(entry.path, f"{prefix}{entry.name}/", syntax)
+            elif syntax_of(entry.name, syntax) is not None:
+                try:
+                    stat = entry.stat()
+                except FileNotFoundError:  # gone between the listing and here
+                    continue
+                yield Found(prefix + entry.name, entry.path, stat.st_size, stat.st_mtime)
+
+
+def line_end_before(path: str, low: int, high: int) -> int:
+    """The end of the last whole line of `[low, high)`, or `low` where no line ends in it."""
+    with open(path, "rb") as file:
+        while high > low:
+            begin = max(low, high - _BLOCK)
+            file.seek(begin)
+            at = file.read(high - begin).rfind(b"\n")
+            if at >= 0:
+                return begin + at + 1
+            high = begin
+    return low
+
+
+def line_end_after(path: str, at: int, high: int) -> int:
+    """The end of the line that holds byte `at - 1`, at most `high`."""
+    with open(path, "rb") as file:
+        at = max(at - 1, 0)
+        file.seek(at)
+        while at < high:
+            block = file.read(min(_BLOCK, high - at))
+            if not block:
+                return high
+            found = block.find(b"\n")
+            if found >= 0:
+                return at + found + 1
+            at += len(block)
+    return high
+
+
+def admissible(found: Found, done: int, *, complete: bool) -> int:
+    """How far a file may be admitted: to its last line end, or to its end if it is `complete`.
+
+    A gzipped file is admitted whole, once it is complete. A file that shrank stays where it was.
+    """
+    if found.size <= done:
+        return done
+    if is_gzip(found.path):
+        return found.size if complete and done == 0 else done
+    return found.size if complete else line_end_before(found.path, done, found.size)
+
+
+def admit(
+    start: Position,
+    available: list[tuple[Found, int]],
+    *,
+    max_bytes: int | None = None,
+    max_files: int | None = None,
+) -> Position:
+    """The position after the next batch: what is available, in order, within the limits, at line ends.
+
+    At least one line (or one gzipped file) is always admitted, however small the limit.
+    """
+    files = dict(start.files)
+    room = max_bytes
+    taken = touched = 0
+    for found, end in available:
+        begin = files.get(found.name, 0)
+        if end <= begin:
+            continue
+        if (room is not None and room <= 0) or (max_files is not None and touched >= max_files):
+            break
+        if room is not None and end - begin > room:
+            if is_gzip(found.path):
+                if taken:
+                    break
+            else:
+                end = line_end_after(found.path, begin + room, end)
+        files[found.name] = end
+        taken += end - begin
+        touched += 1
+        if room is not None:
+            room -= end - begin
+    return Position(files, start.seq + taken, start.ended)
+
+
+def plan(
+    start: Position,
+    end: Position,
+    *,
+    path_of: Callable[[str], str],
+    syntax: str | None,
+    piece_bytes: int,
+) -> list[Piece]:
+    """The pieces between two positions, in order. Each ends at a line end and is about `piece_bytes` long."""
+    pieces: list[Piece] = []
+    seq = start.seq
+    for name, high in end.files.items():
+        low = start.files.get(name, 0)
+        path = path_of(name)
+        kind = syntax_of(path, syntax) or "nt"
+        while low < high:
+            if is_gzip(path) or high - low <= piece_bytes * 5 // 4 or not os.path.exists(path):
+                cut = high
+            else:
+                cut = line_end_after(path, low + piece_bytes, high)
+            pieces.append(Piece(path, low, cut, seq, kind))
+            seq += cut - low
+            low = cut
+    if end.ended and not start.ended:
+        if pieces:
+            final = pieces.pop()
+            pieces.append(Piece(final.path, final.start, final.end, final.seq, final.syntax, last=True))
+        else:
+            pieces.append(Piece("", 0, 0, seq, syntax or "nt", last=True))
+    return pieces

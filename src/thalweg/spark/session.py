@@ -1,0 +1,92 @@
+"""A local Spark session that suits the engine: quiet, Arrow on, RocksDB with a changelog as the state store."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from thalweg.errors import UsageError
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+JAVA_NEEDED = 17
+_INSTALL = (
+    "install it (Debian, Ubuntu: openjdk-17-jre-headless; Fedora: java-21-openjdk-headless; "
+    "macOS: brew install openjdk@17) and put it on PATH or set JAVA_HOME"
+)
+
+
+def java_version(text: str) -> int | None:
+    """The major version in what `java -version` prints.
+
+    >>> java_version('openjdk version "17.0.15" 2025-04-15'), java_version('java version "1.8.0_392"')
+    (17, 8)
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found.group(1)) if found else None
+
+
+def require_java() -> None:
+    """Refuse, in one sentence, to start Spark without a Java that can run it."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if java is None or not Path(java).exists():
+        raise UsageError(f"Spark needs Java {JAVA_NEEDED} or newer, and there is none: {_INSTALL}")
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.SubprocessError) as failure:
+        raise UsageError(f"Spark needs Java, and {java} cannot be run ({failure}): {_INSTALL}") from None
+    version = java_version(done.stderr + done.stdout)
+    if version is not None and version < JAVA_NEEDED:
+        raise UsageError(f"Spark needs Java {JAVA_NEEDED} or newer, and {java} is Java {version}: {_INSTALL}")
+
+
+def session(app: str = "thalweg", cores: int = 2, **conf: str) -> SparkSession:
+    """A local Spark session for continuous queries, or the running one.
+
+    `conf` adds or replaces Spark settings; write `__` for the dots: `spark__driver__memory="4g"`.
+    """
+    require_java()
+    # Workers must be this very interpreter: Spark would take whatever python3 is first on PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = {
+        "spark.master": f"local[{cores}]",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.streaming.metricsEnabled": "false",
+        PROVIDER: ROCKSDB,
+        CHANGELOG: "true",
+    }
+    settings |= {key.replace("__", "."): value for key, value in conf.items()}
+    builder = SparkSession.builder.appName(app)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def require_rocksdb(spark: SparkSession) -> None:
+    """Set the state store that `transformWithState` needs, unless the session chose another one."""
+    chosen = spark.conf.get(PROVIDER, None)
+    if chosen is None or chosen.endswith("HDFSBackedStateStoreProvider"):
+        spark.conf.set(PROVIDER, ROCKSDB)
+        spark.conf.set(CHANGELOG, "true")
+    elif "RocksDB" not in chosen:
+        raise UsageError(
+            f"Spark keeps the engine's state in RocksDB: set {PROVIDER} to {ROCKSDB}, not {chosen}"
+        )

@@ -1,0 +1,278 @@
+"""The streaming data source `format("rdf")`: it plans pieces of growing files and folders and carries no payload.
+
+The rows are byte ranges; the step that encodes them reads the bytes in the same task, so that no byte of a file
+crosses the JVM.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from glob import has_magic
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from thalweg.errors import UsageError
+from thalweg.spark.pieces import (
+    SUFFIXES,
+    Found,
+    Piece,
+    Position,
+    admissible,
+    admit,
+    listing,
+    local_path,
+    plan,
+    syntax_of,
+)
+
+PIECE_SCHEMA = "stream string, path string, start long, end long, seq long, syntax string, last boolean"
+MIB = 1 << 20
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size_of(text: str, option: str) -> int:
+    """A number of bytes, as `4096`, `64k`, `16m` or `1g`.
+
+    >>> size_of("16m", "pieceBytes")
+    16777216
+    """
+    number = text.strip().lower().removesuffix("ib").removesuffix("b").strip()
+    unit = number[-1:] if number[-1:].isalpha() else ""
+    digits = number.removesuffix(unit).strip()
+    if unit not in _UNITS or not digits.isdigit() or int(digits) == 0:
+        raise UsageError(
+            f"option {option} of the rdf source: {text!r} is not a size; write 4096, 64k, 16m or 1g"
+        )
+    return int(digits) * _UNITS[unit]
+
+
+def _flag(text: str, option: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise UsageError(f"option {option} of the rdf source: {text!r} is neither true nor false")
+    return text.strip().lower() == "true"
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the source, checked."""
+
+    path: str
+    stream: str
+    syntax: str | None = None
+    max_bytes: int | None = 1 << 30
+    max_files: int | None = None
+    piece_bytes: int = 16 * MIB
+    settle: float = 5.0
+    end_of_stream: bool = False
+    order: str = "name"
+    partitions: int = 0
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Options:
+        """Options from their texts; whatever is wrong is refused with a sentence."""
+        options = {key.lower(): value for key, value in given.items()}
+        if "path" not in options:
+            raise UsageError("the rdf source needs a path: .load(path) or .option('path', path)")
+        path = local_path(options["path"])
+        if not os.path.exists(path) and not has_magic(path):
+            raise UsageError("no such file or folder", source=options["path"])
+        syntax = options.get("syntax")
+        if syntax is not None and syntax not in SUFFIXES.values():
+            raise UsageError(f"option syntax of the rdf source: {syntax!r} is not one of nt, nq")
+        if os.path.isfile(path) and syntax_of(path, syntax) is None:
+            raise UsageError("not a known suffix (.nt, .nq, .gz): say option syntax", source=options["path"])
+        order = options.get("order", "name")
+        if order not in ("name", "mtime"):
+            raise UsageError(f"option order of the rdf source: {order!r} is neither name nor mtime")
+        limit = options.get("maxbytespertrigger", "1g")
+        try:
+            settle = float(options.get("settle", "5"))
+            files = int(options["maxfilespertrigger"]) if "maxfilespertrigger" in options else None
+            partitions = int(options.get("partitions", "0"))
+        except ValueError as wrong:
+            raise UsageError(
+                f"options settle, maxFilesPerTrigger and partitions are numbers: {wrong}"
+            ) from None
+        if files is not None and files < 1:
+            raise UsageError("option maxFilesPerTrigger of the rdf source is at least 1")
+        return cls(
+            path=path,
+            stream=options.get("stream", "file://" + path),
+            syntax=syntax,
+            max_bytes=None if limit == "none" else size_of(limit, "maxBytesPerTrigger"),
+            max_files=files,
+            piece_bytes=size_of(options.get("piecebytes", "16m"), "pieceBytes"),
+            settle=settle,
+            end_of_stream=_flag(options.get("endofstream", "false"), "endOfStream"),
+            order=order,
+            partitions=partitions or max(2, os.cpu_count() or 2),
+        )
+
+
+class RdfSource(DataSource):
+    """The data source behind `spark.readStream.format("rdf")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "rdf"
+
+    def schema(self) -> str:
+        """One row is one piece of a file."""
+        Options.of(self.options)
+        return PIECE_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """The planner of this source's batches."""
+        return RdfStreamReader(Options.of(self.options))
+
+
+class Share(InputPartition):
+    """The pieces of one task."""
+
+    def __init__(self, stream: str, pieces: list[Piece]) -> None:
+        self.stream = stream
+        self.pieces = pieces
+
+
+class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches over files that grow and folders that fill. Lives on the driver."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.target: dict[str, int] | None = None
+        self.shrunk: set[str] = set()
+        self.seen: dict[str, tuple[int, int]] = {}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Nothing admitted."""
+        return Position().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """The limit of the options; bytes where both are set (files are then respected as well)."""
+        if self.options.max_bytes is not None:
+            return ReadMaxBytes(self.options.max_bytes)
+        if self.options.max_files is not None:
+            return ReadMaxFiles(self.options.max_files)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix what this run reads: what is there now."""
+        self.target = self._snapshot()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """The end of the next batch within the limit; `start` itself where nothing is new."""
+        position = Position.of_json(start)
+        if position.ended:
+            return start
+        if self.options.end_of_stream and self.target is None:
+            self.target = self._snapshot()
+        bounded = not isinstance(limit, ReadAllAvailable)
+        available = self._available(position)
+        end = admit(
+            position,
+            available,
+            max_bytes=self.options.max_bytes if bounded else None,
+            max_files=self.options.max_files if bounded else None,
+        )
+        if self.options.end_of_stream and all(
+            end.files.get(found.name, 0) >= reach for found, reach in available
+        ):
+            return Position(end.files, end.seq, ended=True).to_json()
+        return start if end.seq == position.seq else end.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The pieces of a batch, dealt to tasks so that each has about as many bytes."""
+        first, after = Position.of_json(start), Position.of_json(end)
+        tasks = self.options.partitions
+        share = -(-(after.seq - first.seq) // tasks)
+        pieces = plan(
+            first,
+            after,
+            path_of=self._path_of,
+            syntax=self.options.syntax,
+            # small batches are cut smaller, so that all cores parse; a piece below 1 MiB is not worth a task
+            piece_bytes=min(self.options.piece_bytes, max(share, MIB)),
+        )
+        hands: list[list[Piece]] = [[] for _ in range(min(tasks, len(pieces)))]
+        weight = [0] * len(hands)
+        for piece in pieces:
+            lightest = weight.index(min(weight))
+            hands[lightest].append(piece)
+            weight[lightest] += max(1, piece.end - piece.start)
+        return [Share(self.options.stream, hand) for hand in hands]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """The rows of one task: its pieces. Runs in the task."""
+        assert isinstance(partition, Share)
+        for p in partition.pieces:
+            yield (partition.stream, p.path, p.start, p.end, p.seq, p.syntax, p.last)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing is held for batches that are done."""
+
+    def stop(self) -> None:
+        """Nothing is held open."""
+
+    def _path_of(self, name: str) -> str:
+        root = self.options.path
+        return name if os.path.isabs(name) else os.path.join(root, name)
+
+    def _listing(self) -> list[Found]:
+        found = listing(self.options.path, self.options.syntax)
+        if self.options.order == "mtime":
+            found.sort(key=lambda f: (f.mtime, f.name))
+        return found
+
+    def _snapshot(self) -> dict[str, int]:
+        complete = self.options.end_of_stream
+        return {f.name: self._reach(f, 0, complete=complete) for f in self._listing()}
+
+    def _available(self, position: Position) -> list[tuple[Found, int]]:
+        # Files that were begun come first and in the order of their first sight: a line of them is older.
+        begun = {name: rank for rank, name in enumerate(position.files)}
+        found = sorted(self._listing(), key=lambda f: begun.get(f.name, len(begun)))
+        reached = []
+        for file in found:
+            done = position.files.get(file.name, 0)
+            if file.size < done and file.name not in self.shrunk:
+                self.shrunk.add(file.name)
+                print(
+                    f"thalweg: {file.path} shrank from {done} to {file.size} bytes; it is read on when it has grown",
+                    file=sys.stderr,
+                )
+            if self.target is not None:
+                reach = min(self.target.get(file.name, 0), max(file.size, done))
+            else:
+                reach = self._reach(file, done, complete=False)
+            reached.append((file, reach))
+        return reached
+
+    def _reach(self, file: Found, done: int, *, complete: bool) -> int:
+        if complete or time.time() - file.mtime >= self.options.settle:
+            return admissible(file, done, complete=True)
+        known = self.seen.get(file.name)
+        if known is not None and known[0] == file.size and known[1] >= done:
+            return known[1]
+        reach = admissible(file, done, complete=False)
+        self.seen[file.name] = (file.size, reach)
+        return reach
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("rdf")` known to a session; doing it twice is harmless."""
+    spark.dataSource.register(RdfSource)
