@@ -145,8 +145,8 @@ class Range:
             raise ValueError("STEP must be longer than nothing")
 
     def __str__(self) -> str:
-        step = "" if self.step is None else f" STEP {_milliseconds(self.step)}"
-        return f"[RANGE {_milliseconds(self.width)}{step}]"
+        step = "" if self.step is None else f" STEP {_shown(self.step)}"
+        return f"[RANGE {_shown(self.width)}{step}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +242,8 @@ class Query:
         return any(isinstance(source.window, Now) for source in self.sources)
 
 
-def _milliseconds(us: int) -> str:
-    whole, rest = divmod(us, 1000)
-    return f"{whole}ms" if not rest else f"{us}us"
+def _shown(us: int) -> str:
+    for unit, size in (("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000)):
+        if us % size == 0:
+            return f"{us // size}{unit}"
+    return f"{us}us"

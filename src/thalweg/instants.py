@@ -1,0 +1,150 @@
+"""Event time: int64 microseconds since the epoch, UTC, and the texts that people write for it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+LAST = 2**63 - 1
+FIRST = -LAST  # the smallest int64 is left free: batches use it for "no time"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86_400_000_000
+_DATE_TIME = re.compile(
+    r"(-?(?:[1-9][0-9]{3,}|0[0-9]{3}))-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})?"
+)
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_ISO_DURATION = re.compile(
+    r"P(?=[0-9T])(?:([0-9]+)W)?(?:([0-9]+)D)?(?:T(?=[0-9])(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+(?:\.[0-9]+)?)S)?)?",
+    re.IGNORECASE,
+)
+_SHORT_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-zµ]*)", re.IGNORECASE)
+_UNITS = {
+    "": 1000,
+    "us": 1,
+    "µs": 1,
+    "ms": 1000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": _DAY,
+    "w": 7 * _DAY,
+}
+
+
+def instant(value: int | str | datetime) -> int:
+    """Microseconds of an instant: an integer is milliseconds, a text is xsd:dateTime or an integer.
+
+    A text without a zone is UTC. Digits beyond the microsecond are cut.
+
+    >>> instant(1500), instant("1970-01-01T00:00:01.5Z"), instant("1970-01-01T01:00:00+01:00")
+    (1500000, 1500000, 0)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str | datetime):
+        raise ValueError(
+            f"not an instant: {value!r} (an integer of milliseconds, a datetime, or xsd:dateTime text)"
+        )
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return (aware - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, int):
+        return _in_range(value * 1000, value)
+    text = value.strip()
+    if _INTEGER.fullmatch(text):
+        return _in_range(_integer(text) * 1000, text)
+    return _in_range(_date_time(text), text)
+
+
+def duration(text: str | int) -> int:
+    """Microseconds of a duration: `PT10S`, `P1DT2H`, `10s`, `5m`, `250ms`; a bare integer is milliseconds.
+
+    >>> duration("PT1.5S"), duration("5m"), duration("250")
+    (1500000, 300000000, 250000)
+    """
+    written = str(text).strip()
+    if iso := _ISO_DURATION.fullmatch(written):
+        weeks, days, hours, minutes, seconds = (Decimal(part or 0) for part in iso.groups())
+        amount = ((weeks * 7 + days) * 24 + hours) * 3600 + minutes * 60 + seconds
+        return _in_range(int(amount * 1_000_000), written)
+    short = _SHORT_DURATION.fullmatch(written)
+    if short and short[2].lower() in _UNITS:
+        return _in_range(int(Decimal(short[1]) * _UNITS[short[2].lower()]), written)
+    if re.fullmatch(r"P(?=[0-9]).*[YM].*", written.partition("T")[0], re.IGNORECASE):
+        raise ValueError(f"a duration in years or months has no fixed length: {written[:60]!r}; write days")
+    raise ValueError(f"not a duration: {written[:60]!r} (write PT10S, 10s, 5m, 1h, 250ms, or milliseconds)")
+
+
+def show_instant(us: int) -> str:
+    """The xsd:dateTime text of an instant, in UTC, with as many digits as it needs.
+
+    >>> show_instant(1_500_000), show_instant(-1), show_instant(253402300800000000)
+    ('1970-01-01T00:00:01.5Z', '1969-12-31T23:59:59.999999Z', '10000-01-01T00:00:00Z')
+    """
+    days, rest = divmod(int(us), _DAY)
+    seconds, fraction = divmod(rest, 1_000_000)
+    year, month, day = _civil(days)
+    shown_year = f"{year:04d}" if year >= 0 else f"-{-year:04d}"
+    digits = f".{fraction:06d}".rstrip("0") if fraction else ""
+    clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return f"{shown_year}-{month:02d}-{day:02d}T{clock}{digits}Z"
+
+
+def _date_time(text: str) -> int:
+    match = _DATE_TIME.fullmatch(text)
+    if not match:
+        raise ValueError(f"not an instant: {text[:60]!r} (write 2024-05-01T12:00:00Z, or milliseconds)")
+    year = _integer(match[1])
+    month, day, hour, minute, second = (int(match[i]) for i in range(2, 7))
+    fraction = int((match[7] or "0")[:6].ljust(6, "0"))
+    midnight = (hour, minute, second, fraction) == (24, 0, 0, 0)
+    if not (1 <= month <= 12 and 1 <= day <= _days_in_month(year, month)):
+        raise ValueError(f"not an instant: {text[:60]!r} has no such day")
+    if not midnight and not (hour <= 23 and minute <= 59 and second <= 59):
+        raise ValueError(f"not an instant: {text[:60]!r} has no such time of day")
+    zone = 0
+    if match[8] and match[8] != "Z":
+        hours, minutes = int(match[8][1:3]), int(match[8][4:])
+        if minutes > 59 or hours * 60 + minutes > 14 * 60:
+            raise ValueError(f"not an instant: {text[:60]!r} has no such time zone")
+        zone = (hours * 60 + minutes) * (-1 if match[8][0] == "-" else 1)
+    seconds = _days(year, month, day) * 86_400 + hour * 3600 + (minute - zone) * 60 + second
+    return seconds * 1_000_000 + fraction
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 40:  # far out of range, and Python refuses to convert very long ones
+        raise ValueError(f"out of the range of time: {digits[:20]}...")
+    return int(digits)
+
+
+def _in_range(us: int, written: object) -> int:
+    if not FIRST <= us <= LAST:
+        raise ValueError(f"out of the range of time (64-bit microseconds): {str(written)[:60]}")
+    return us
+
+
+def _days_in_month(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days from the epoch, proleptic Gregorian; years begin in March so that the leap day comes last."""
+    year -= month <= 2
+    era, of_era = divmod(year, 400)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+
+
+def _civil(days: int) -> tuple[int, int, int]:
+    era, of_era = divmod(days + 719_468, 146_097)
+    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    month = month + 3 if month < 10 else month - 9
+    return year + era * 400 + (month <= 2), month, day

@@ -1,0 +1,173 @@
+"""Query texts become queries: SPARQL, RSP-QL and C-SPARQL, recognised by what they say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from thalweg.algebra.nodes import Now, Query, Range, Source, Unbounded
+from thalweg.algebra.rules import rewrite
+from thalweg.errors import QueryError
+from thalweg.lang import csparql, grammar, rspql
+from thalweg.lang.clauses import Cursor
+from thalweg.lang.names import Prologue
+from thalweg.lang.sparql import SelectReader
+from thalweg.lang.text import QueryText
+
+_UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH")
+
+
+def parse(text: str | bytes, *, source: str = "query", stream: str | None = None) -> Query:
+    """The query of a text. `stream` is the stream that a query reads which names none itself.
+
+    >>> query = parse("SELECT ?x FROM STREAM <http://ex/s> [RANGE 10s] { ?x a <http://ex/A> }")
+    >>> query.language, str(query.sources[0]), [str(pattern) for pattern in query.patterns]
+    ('RSP-QL', '<http://ex/s> [RANGE 10s]', ['?x <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://ex/A>'])
+    """
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise QueryError("this is not UTF-8 text", source=source, line=line) from None
+    query = QueryText(text.removeprefix("\ufeff"), source)
+    try:
+        return rewrite(_parse(query, stream))
+    except RecursionError:
+        raise QueryError("the query is nested too deeply", source=source) from None
+
+
+@dataclass
+class _Clauses:
+    """The stream clauses of a text, and the SPARQL text that remains without them."""
+
+    registration: rspql.Registration | None = None
+    windows: list[rspql.NamedWindow] = field(default_factory=list)
+    streams: list[csparql.DefaultStream] = field(default_factory=list)
+    blocks: set[int] = field(default_factory=set)
+    remaining: str = ""
+
+
+def _parse(query: QueryText, stream: str | None) -> Query:
+    cursor = Cursor(query)
+    clauses = _cut(cursor)
+    try:
+        declarations, tree = grammar.parse(clauses.remaining)
+    except grammar.GrammarError as failure:
+        _explain(cursor, failure)
+    prologue = Prologue(query, declarations)
+    sources, default = _sources(query, prologue, clauses, stream)
+    reader = SelectReader(
+        query,
+        prologue,
+        windows={s.name: i for i, s in enumerate(sources) if s.name is not None},
+        window_blocks=frozenset(clauses.blocks),
+        default=default,
+    )
+    select = reader.read(tree)
+    # A source that no pattern reads changes no answer, so it is not one.
+    used = sorted({pattern.source for pattern in select.patterns})
+    kept = tuple(sources[i] for i in used)
+    _check_now(query, clauses, kept)
+    registration = clauses.registration
+    return Query(
+        language=_language(clauses, kept),
+        operator=registration.operator if registration else None,
+        output=prologue.clause_name(registration.output) if registration and registration.output else None,
+        distinct=select.distinct,
+        select=select.select,
+        fixed=(),
+        sources=kept,
+        patterns=tuple(replace(p, source=used.index(p.source)) for p in select.patterns),
+        text=query.written,
+        equalities=select.equalities,
+    )
+
+
+def _cut(cursor: Cursor) -> _Clauses:
+    """Find the stream clauses, read them, and blank them in the text."""
+    clauses = _Clauses()
+    asked = False
+    while (token := cursor.next()).kind != "end":
+        if token.depth == 0 and token.says("REGISTER"):
+            if clauses.registration or asked:
+                cursor.query.fail("a query is registered once, before its SELECT", token.at)
+            front = csparql if cursor.peek().says("QUERY") else rspql
+            clauses.registration = front.registration(cursor, token)
+        elif token.depth == 0 and token.says("FROM") and cursor.take("STREAM"):
+            clauses.streams.append(csparql.default_stream(cursor, token))
+        elif token.depth == 0 and token.says("FROM") and cursor.peek(1).says("WINDOW"):
+            cursor.expect("NAMED")
+            cursor.expect("WINDOW")
+            clauses.windows.append(rspql.named_window(cursor))
+        elif token.depth > 0 and token.says("WINDOW"):
+            clauses.blocks.add(rspql.window_block(cursor, token))
+            continue
+        else:
+            asked = asked or token.says("SELECT")
+            continue
+        cursor.blank(token.at, cursor.tokens[cursor.i - 1].end)
+    clauses.remaining = cursor.remaining_text
+    return clauses
+
+
+def _sources(
+    query: QueryText, prologue: Prologue, clauses: _Clauses, stream: str | None
+) -> tuple[list[Source], int | None]:
+    """The declared sources, and the index of the one that is the default graph."""
+    sources: list[Source] = []
+    for named in clauses.windows:
+        name = prologue.clause_name(named.name)
+        if any(name == source.name for source in sources):
+            query.fail(f"the window <{name}> is declared twice", named.name.at)
+        sources.append(Source((prologue.clause_name(named.stream),), named.window, name))
+    if clauses.streams:
+        window = clauses.streams[0].window
+        for default in clauses.streams[1:]:
+            if default.window != window:
+                query.refuse(
+                    "FROM STREAM with different windows in one query is not supported yet: "
+                    "use FROM NAMED WINDOW and WINDOW blocks",
+                    default.at,
+                )
+        names = dict.fromkeys(prologue.clause_name(default.stream) for default in clauses.streams)
+        sources.append(Source(tuple(names), window))
+        return sources, len(sources) - 1
+    if clauses.windows:
+        return sources, None
+    if stream is None:
+        query.fail("the query names no stream: write FROM STREAM <...>, or give one with stream=", 0)
+    sources.append(Source((stream.removeprefix("<").removesuffix(">"),), Unbounded()))
+    return sources, 0
+
+
+def _check_now(query: QueryText, clauses: _Clauses, sources: tuple[Source, ...]) -> None:
+    if not any(isinstance(source.window, Now) for source in sources):
+        return
+    first = clauses.windows[0].name.at if clauses.windows else clauses.streams[0].at
+    if len(sources) > 1:
+        query.refuse("[NOW] together with another window is not supported yet", first)
+    if clauses.registration and clauses.registration.operator == "DSTREAM":
+        query.refuse(
+            "DSTREAM of [NOW] is not supported: an event's answer never leaves", clauses.registration.at
+        )
+
+
+def _language(clauses: _Clauses, sources: tuple[Source, ...]) -> str:
+    if clauses.registration:
+        return clauses.registration.language
+    windowed = any(isinstance(source.window, Range | Now) for source in sources)
+    return "RSP-QL" if clauses.windows or windowed else "SPARQL"
+
+
+def _explain(cursor: Cursor, failure: grammar.GrammarError) -> None:
+    """Say what is wrong with a text that is not SPARQL."""
+    query = cursor.query
+    first = next((t for t in cursor.tokens if t.kind == "word" and not t.says("PREFIX", "BASE")), None)
+    if first is not None and first.says(*_UPDATES):
+        query.refuse("SPARQL Update is not a continuous query", first.at)
+    found = next((token for token in cursor.tokens if token.end > failure.at), None)
+    if found is None:
+        query.fail("the query ends too early", len(query.text))
+    wanted = ", ".join(repr(word) for word in failure.expected)
+    hint = f"; expected {wanted}" if 0 < len(failure.expected) <= 4 else ""
+    query.fail(f"syntax error at {found.text[:40]!r}{hint}", max(found.at, failure.at))

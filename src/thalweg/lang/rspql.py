@@ -1,0 +1,56 @@
+"""RSP-QL: `REGISTER RSTREAM <out> AS`, `FROM NAMED WINDOW <w> ON STREAM <s> [..]`, `WINDOW <w> { }`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.algebra.nodes import OPERATORS, Window
+from thalweg.lang.clauses import Cursor, Name, Token
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The first line of a registered query: which view of its answer goes to which stream."""
+
+    language: str
+    operator: str | None
+    output: Name | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class NamedWindow:
+    """A window that WINDOW blocks read by its name."""
+
+    name: Name
+    stream: Name
+    window: Window
+
+
+def registration(cursor: Cursor, register: Token) -> Registration:
+    """What follows REGISTER, if it is RSP-QL: an operator or the word STREAM, and the output's name."""
+    kind = cursor.expect(*OPERATORS, "STREAM")
+    output = cursor.name("the output stream")
+    cursor.expect("AS")
+    return Registration("RSP-QL", None if kind.says("STREAM") else kind.text.upper(), output, register.at)
+
+
+def named_window(cursor: Cursor) -> NamedWindow:
+    """What follows FROM NAMED WINDOW."""
+    name = cursor.name("the window's name")
+    cursor.expect("ON")
+    cursor.take("STREAM")
+    stream = cursor.name("a stream")
+    return NamedWindow(name, stream, cursor.window())
+
+
+def window_block(cursor: Cursor, keyword: Token) -> int:
+    """WINDOW <w> { }: becomes GRAPH <w> { } at the same place, which is given back."""
+    target = cursor.peek()
+    if target.kind == "var":
+        cursor.query.refuse("WINDOW with a variable is not supported yet: name the window", target.at)
+    cursor.name("a window's name")
+    if not cursor.peek().says("{"):
+        cursor.expect("{")
+    cursor.overwrite(keyword, "GRAPH")
+    return keyword.at
