@@ -1,8 +1,8 @@
 """README and docs/ keep their promises: their files, commands and Python blocks are run as they stand.
 
-A page is a script. `<!-- file: name -->` before a block writes it to a file. In a `console` block, lines after
-`$ ` are commands and the others their output, where `...` stands for anything. A `python` block runs in one
-namespace per page, and a `text` block right after it is what it prints. `<!-- spark -->` marks what needs Java.
+A page is a script. `<!-- file: name -->` before a block writes it to a file. In a `console` block, lines
+after `$ ` are commands and the others their output, where `...` stands for anything. A `python` block runs in
+one namespace per page; a `text` block after it is what it prints. `<!-- spark -->` marks what needs Java.
 """
 
 from __future__ import annotations

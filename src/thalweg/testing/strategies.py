@@ -34,7 +34,8 @@ def streams(
     draw: st.DrawFn, *, names: Sequence[str] = STREAMS, max_events: int = 10, blanks: bool = False
 ) -> list[Event]:
     """Events in order of time, with equal timestamps, gaps, re-arrivals and sub-millisecond times."""
-    count = draw(st.integers(1, max_events))
+    count = draw(st.integers(min(3, max_events), max_events))
+    names = draw(st.sampled_from([names, names[:1]]))
     time = draw(st.sampled_from([0, 0, 0, -7 * MS, 5 * MS, 1_700_000_000_123_456]))
     events = []
     for number in range(count):
@@ -47,7 +48,7 @@ def streams(
 
 def windows(*, steps: bool | None = None) -> st.SearchStrategy[Window]:
     """Windows with reports (overlapping, tumbling or with gaps), without them, or both kinds."""
-    widths = st.integers(1, 12).map(lambda ms: ms * MS)
+    widths = st.one_of(st.integers(1, 12), st.sampled_from([20, 40])).map(lambda ms: ms * MS)
     odd = st.sampled_from([1, MS + 1])
     with_step = st.builds(Range, widths, widths)
     without = st.one_of(st.just(Unbounded()), st.builds(Range, widths), st.builds(Range, odd))
@@ -78,6 +79,28 @@ def patterns(draw: st.DrawFn, *, max_patterns: int = 6) -> tuple[Triple, ...]:
 
 
 @st.composite
+def matching(draw: st.DrawFn, data: Sequence[Triple], *, max_patterns: int = 6) -> tuple[Triple, ...]:
+    """Patterns made of triples that are there, by forgetting most of their terms: joins with an answer."""
+    found = [draw(st.sampled_from(data))]
+    while len(found) < max_patterns and draw(st.integers(0, 3)):
+        ends = {end for s, _, o in found for end in (s, o)}
+        near = [triple for triple in data if triple[0] in ends or triple[2] in ends]
+        found.append(draw(st.sampled_from(near if draw(st.integers(0, 7)) else data)))
+    terms = sorted({term for triple in found for term in triple})
+    # An end is forgotten unless chance says otherwise, and now and then under a second name.
+    names = {term: draw(st.sampled_from([f"?v{i}"] * 5 + [term])) for i, term in enumerate(terms)}
+    result = []
+    for s, p, o in found:
+        subject, object_ = names[s], names[o]
+        if draw(st.integers(0, 9)) == 0:
+            object_ = "?w"
+        if subject[:2] == "_:" or object_[:2] == "_:":
+            subject, object_ = subject.replace("_:", "?b"), object_.replace("_:", "?b")
+        result.append((subject, draw(st.sampled_from([p] * 5 + ["?p"])), object_))
+    return tuple(result)
+
+
+@st.composite
 def questions(
     draw: st.DrawFn,
     events: Sequence[Event],
@@ -89,18 +112,19 @@ def questions(
 ) -> Question:
     """A question that these events may answer, cut down so that no answer can explode."""
     window = windows() if window is None else window
-    bodies = [draw(patterns(max_patterns=max_patterns))]
+    data = [triple for event in events for triple in event.triples]
+    names = sorted({event.stream for event in events})
+    hit = matching(data, max_patterns=max_patterns)
+    bodies = [draw(st.one_of(hit, hit, patterns(max_patterns=max_patterns)))]
     while len(bodies) < max_blocks and draw(st.integers(0, 2)) == 0:
-        more = draw(patterns(max_patterns=2))
+        more = draw(st.one_of(matching(data, max_patterns=2), patterns(max_patterns=2)))
         # A blank node is a variable of one group: SPARQL does not let two share its label.
         bodies.append(tuple(_relabelled(pattern, len(bodies)) for pattern in more))
-    bodies = _cut(bodies, [triple for event in events for triple in event.triples])
+    bodies = _cut(bodies, data)
     blocks = []
     for body in bodies:
-        names = [draw(st.sampled_from(STREAMS))]
-        if len(bodies) == 1 and draw(st.booleans()):
-            names = list(STREAMS)
-        blocks.append(Block(tuple(names), draw(window), body))
+        read = tuple(names) if len(bodies) == 1 and draw(st.booleans()) else (draw(st.sampled_from(names)),)
+        blocks.append(Block(read, draw(window), body))
     variables = sorted({t[1:] for body in bodies for pattern in body for t in pattern if t[0] == "?"})
     select: tuple[str, ...] = ()
     if not variables:
