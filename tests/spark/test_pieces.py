@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_sequence_numbers_do_not_depend_on_how_a_batch_is_cut(tmp_path: Path, li
         pieces = plan(Position(), end, path_of=source._path_of, syntax=None, piece_bytes=size)
         text = b"".join(Path(p.path).read_bytes()[p.start : p.end] for p in pieces)
         assert text == lines(0, 900)
-        for before, after in zip(pieces, pieces[1:], strict=False):
+        for before, after in pairwise(pieces):
             assert after.seq == before.seq + before.end - before.start
 
 

@@ -1,8 +1,8 @@
 """Pieces: byte ranges of whole lines of the files that a stream is made of.
 
-Pure planning, no Spark and no parsing. A *position* says how far each file has been admitted; a batch is what lies
-between two positions, cut into pieces. The same two positions always give the same bytes with the same sequence
-numbers, whatever the piece size, so that a batch that is run again is the same batch.
+Pure planning, no Spark and no parsing. A *position* says how far each file has been admitted; a batch is what
+lies between two positions, cut into pieces. The same two positions always give the same bytes with the same
+sequence numbers, whatever the piece size, so that a batch that is run again is the same batch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Position:
-    """How far a stream was admitted: bytes per file (in order of first sight), their sum, and whether it ended."""
+    """How far a stream was admitted: bytes per file in order of first sight, their sum, and its end."""
 
     files: Mapping[str, int] = field(default_factory=dict)
     seq: int = 0
@@ -53,8 +53,8 @@ class Position:
         """The position that an offset of the log stands for; refuses what another version wrote."""
         if offset.get("v") != VERSION:
             raise UsageError(
-                f"the checkpoint holds an rdf offset of version {offset.get('v')!r}; this is version {VERSION}: "
-                "start with a new checkpoint directory"
+                f"the checkpoint holds an rdf offset of version {offset.get('v')!r}, and this is version "
+                f"{VERSION}: start with a new checkpoint directory"
             )
         return cls(dict(offset["files"]), int(offset["seq"]), bool(offset["ended"]))
 

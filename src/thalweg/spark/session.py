@@ -1,4 +1,4 @@
-"""A local Spark session that suits the engine: quiet, Arrow on, RocksDB with a changelog as the state store."""
+"""A local Spark session that suits the engine: quiet, Arrow on, RocksDB with a changelog for state."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The streaming data source `format("rdf")`: it plans pieces of growing files and folders and carries no payload.
+"""The streaming data source `format("rdf")`: it plans pieces of growing files and carries no payload.
 
-The rows are byte ranges; the step that encodes them reads the bytes in the same task, so that no byte of a file
-crosses the JVM.
+The rows are byte ranges; the step that encodes them reads the bytes in the same task, so that no byte of a
+file crosses the JVM.
 """
 
 from __future__ import annotations
@@ -252,7 +252,8 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if file.size < done and file.name not in self.shrunk:
                 self.shrunk.add(file.name)
                 print(
-                    f"thalweg: {file.path} shrank from {done} to {file.size} bytes; it is read on when it has grown",
+                    f"thalweg: {file.path} shrank from {done} to {file.size} bytes; "
+                    "it is read on when it has grown again",
                     file=sys.stderr,
                 )
             if self.target is not None:
