@@ -26,6 +26,7 @@ from thalweg.kernels.store import (
     ROW_S,
     ROW_TO,
     TAIL,
+    expect,
     insert,
     newest,
     older_row,
@@ -43,8 +44,11 @@ STEP_CELLS = STEP_TERMS + 6
 # How a position of a pattern meets a term: (mode, value) pairs for s, p, o from *_TERMS on.
 CONSTANT, BOUND, BIND = 0, 1, 2
 
-# Columns of the dispatch table: open addressing by signature.
-DISPATCH_KEY, DISPATCH_FIRST, DISPATCH_COUNT, DISPATCH_INDEXES = range(4)
+# Columns of the dispatch table: open addressing by signature. Every predicate that some pattern names has the
+# entry of its own signature, which says by which other masks of constants a triple must be looked up.
+DISPATCH_KEY, DISPATCH_FIRST, DISPATCH_COUNT, DISPATCH_INDEXES, DISPATCH_MASKS = range(5)
+DISPATCH_CELLS = 5
+PREDICATE = 2  # the mask of signatures with a constant predicate and nothing else
 
 # Columns of a solution; its bindings follow.
 OUT_QUERY, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
@@ -57,8 +61,10 @@ CURSOR_CELLS = 10
 DONE, FULL, GROW = 0, 1, 2
 
 # Work counters.
-SEEN, INSERTED, REPEATED, PROBES, WALKED, FOUND = range(6)
-COUNTERS = 6
+INSERTED, REPEATED, PROBES, WALKED, FOUND = range(5)
+COUNTERS = 5
+
+AHEAD = 8  # rows between asking for memory and using it
 
 
 @njit(cache=True, nogil=True)
@@ -131,25 +137,37 @@ def emit(out, at, query, begin, end, graph, bound, outputs):
 
 
 @njit(cache=True, nogil=True)
-def find_ranges(s, p, o, store, masks, dispatch, ranges):
+def look_up(dispatch, key):
+    """The slot of a signature in the dispatch table, or -1."""
+    size = np.int64(dispatch.shape[0] - 1)
+    slot = (key >> np.int64(1)) & size
+    while dispatch[slot, DISPATCH_KEY] != 0:
+        if dispatch[slot, DISPATCH_KEY] == key:
+            return slot
+        slot = (slot + 1) & size
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def find_ranges(s, p, o, store, wild, dispatch, ranges):
     """The entries that a triple concerns, as ranges; answers (their number, the indexes that it needs)."""
     count = np.int64(0)
     indexes = np.int64(0)
-    size = np.int64(dispatch.shape[0] - 1)
-    for k in range(masks.shape[1]):
-        mask = masks[store, k]
-        if mask < 0:
-            break
-        key = signature_key(store, mask, s, p, o)
-        slot = (key >> np.int64(1)) & size
-        while dispatch[slot, DISPATCH_KEY] != 0:
-            if dispatch[slot, DISPATCH_KEY] == key:
+    masks = wild[store]
+    own = look_up(dispatch, signature_key(store, PREDICATE, s, p, o))
+    if own >= 0:
+        masks |= dispatch[own, DISPATCH_MASKS]
+    mask = np.int64(0)
+    while masks:
+        if masks & 1:
+            slot = own if mask == PREDICATE else look_up(dispatch, signature_key(store, mask, s, p, o))
+            if slot >= 0:
                 ranges[count, 0] = dispatch[slot, DISPATCH_FIRST]
                 ranges[count, 1] = dispatch[slot, DISPATCH_FIRST] + dispatch[slot, DISPATCH_COUNT]
                 indexes |= dispatch[slot, DISPATCH_INDEXES]
                 count += 1
-                break
-            slot = (slot + 1) & size
+        masks >>= 1
+        mask += 1
     return count, indexes
 
 
@@ -164,7 +182,7 @@ def match(
     os,
     stores,
     feeds,
-    masks,
+    wild,
     dispatch,
     entries,
     steps,
@@ -191,6 +209,8 @@ def match(
     n = np.int64(ss.shape[0])
     probes = np.int64(0)
     walked = np.int64(0)
+    inserted = np.int64(0)
+    repeated = np.int64(0)
 
     while i < n:
         store = feeds[feed[i], f]
@@ -202,22 +222,22 @@ def match(
         p = ps[i]
         o = os[i]
         if r < 0:
-            counters[SEEN] += 1
-            n_ranges, indexes = find_ranges(s, p, o, store, masks, dispatch, ranges)
+            if i + AHEAD < n:
+                expect(stores, store, ss[i + AHEAD], ps[i + AHEAD], os[i + AHEAD])
+            n_ranges, indexes = find_ranges(s, p, o, store, wild, dispatch, ranges)
             if n_ranges == 0:
                 f += 1
                 continue
             number = insert(stores, store, indexes | 1, time[i], event[i], s, p, o)
             if number < 0:
                 if number < -2:
-                    counters[SEEN] -= 1
                     status = np.int64(GROW)
                     detail = store * 16 - number
                     break
-                counters[REPEATED] += 1
+                repeated += 1
                 f += 1
                 continue
-            counters[INSERTED] += 1
+            inserted += 1
             r = np.int64(0)
             e = ranges[0, 0]
             level = np.int64(-1)
@@ -325,6 +345,8 @@ def match(
     cursor[WRITTEN] = written
     cursor[STATUS] = status
     cursor[DETAIL] = detail
+    counters[INSERTED] += inserted
+    counters[REPEATED] += repeated
     counters[PROBES] += probes
     counters[WALKED] += walked
     return status

@@ -60,3 +60,17 @@ def store32(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def prefetch(typingctx: Any, address: Any, index: Any) -> Any:
+    """Asks for the cache line of the int64 at `address + 8 * index` ahead of its use."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        cell = builder.bitcast(_cell(builder, args[0], args[1], _I64), ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [cell.type, _I32, _I32, _I32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [cell.type], kind)
+        builder.call(function, [cell, _I32(1), _I32(3), _I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), codegen

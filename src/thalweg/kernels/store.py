@@ -5,8 +5,9 @@ Rows sit in a ring; row number r lives at slot r & mask. One row is one cache li
 row with the same key (0 = none), so a chain runs from the newest row to the oldest and may stop at the
 first row below TAIL. Eviction moves TAIL; no chain and no table is touched.
 
-An index is an open-addressing table of (fingerprint, newest row). An entry whose newest row is below TAIL is
-dead and may be reused; a fingerprint is only a hint, the row's own key decides.
+An index is an open-addressing table of int64 entries: the newest row of a key in the low 44 bits, some bits of the
+key's fingerprint above. An entry whose newest row is below TAIL is dead and may be reused; the fingerprint
+only saves looking at rows in vain, the row's own key decides.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from thalweg.kernels.memory import load32, load64, store32, store64
+from thalweg.kernels.memory import load32, load64, prefetch, store32, store64
 
 FOREVER = np.iinfo(np.int64).max
 
@@ -35,13 +36,18 @@ ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO = range(5)
 ROW_CELLS = 8
 FIRST_LINK = 10  # in 32-bit cells
 
+# Parts of an index entry; 0 is the empty one. The bit above the row number is always set.
+NUMBER_BITS = 44
+NUMBER = (1 << NUMBER_BITS) - 1
+USED = 1 << NUMBER_BITS
+
 # What `insert` answers where it did not insert.
 DUPLICATE, INVISIBLE, FULL_ROWS, FULL_TABLE = -1, -2, -3, -4
 
 
 @njit(cache=True, nogil=True)
 def fingerprint(kind, s, p, o):
-    """A 64-bit hint for the key that index `kind` makes of a triple; never 0."""
+    """A 64-bit hash of the key that index `kind` makes of a triple."""
     h = np.uint64(0x9E3779B97F4A7C15)
     if kind == SPO or kind == SP or kind == S:
         h ^= np.uint64(s) * np.uint64(0xBF58476D1CE4E5B9)
@@ -54,7 +60,7 @@ def fingerprint(kind, s, p, o):
     h ^= h >> np.uint64(32)
     h *= np.uint64(0xE7037ED1A0B428DB)
     h ^= h >> np.uint64(29)
-    return np.int64(h | np.uint64(1))
+    return np.int64(h)
 
 
 @njit(cache=True, nogil=True)
@@ -79,47 +85,51 @@ def newest(stores, store, kind, s, p, o):
     table = stores[store, TABLES + 3 * kind]
     mask = stores[store, TABLES + 3 * kind + 1]
     tail = stores[store, TAIL]
-    mark = fingerprint(kind, s, p, o)
-    slot = (mark >> np.int64(1)) & mask
+    hashed = fingerprint(kind, s, p, o)
+    mark = (hashed | USED) & ~NUMBER
+    slot = hashed & mask
     while True:
-        found = load64(table, 2 * slot)
-        if found == 0:
+        entry = load64(table, slot)
+        if entry == 0:
             return np.int64(-1)
-        if found == mark:
-            number = load64(table, 2 * slot + 1)
+        if entry & ~NUMBER == mark:
+            number = entry & NUMBER
             if number >= tail and same_key(kind, row_address(stores, store, number), s, p, o):
                 return number
         slot = (slot + 1) & mask
 
 
 @njit(cache=True, nogil=True)
-def _index(stores, store, kind, number, s, p, o):
-    """Makes row `number` the newest of its key; answers the row that was, or -1."""
-    base = TABLES + 3 * kind
-    table = stores[store, base]
-    mask = stores[store, base + 1]
+def _place(stores, store, kind, s, p, o):
+    """Where the entry of a key is or will be: (slot, newest row or -1)."""
+    table = stores[store, TABLES + 3 * kind]
+    mask = stores[store, TABLES + 3 * kind + 1]
     tail = stores[store, TAIL]
-    mark = fingerprint(kind, s, p, o)
-    slot = (mark >> np.int64(1)) & mask
+    hashed = fingerprint(kind, s, p, o)
+    mark = (hashed | USED) & ~NUMBER
+    slot = hashed & mask
     free = np.int64(-1)
     while True:
-        found = load64(table, 2 * slot)
-        if found == 0:
-            break
-        older = load64(table, 2 * slot + 1)
-        if older < tail:
+        entry = load64(table, slot)
+        if entry == 0:
+            return (slot if free < 0 else free), np.int64(-1)
+        number = entry & NUMBER
+        if number < tail:
             if free < 0:
                 free = slot
-        elif found == mark and same_key(kind, row_address(stores, store, older), s, p, o):
-            store64(table, 2 * slot + 1, number)
-            return older
+        elif entry & ~NUMBER == mark and same_key(kind, row_address(stores, store, number), s, p, o):
+            return slot, number
         slot = (slot + 1) & mask
-    if free < 0:
-        free = slot
-        stores[store, base + 2] += 1
-    store64(table, 2 * free, mark)
-    store64(table, 2 * free + 1, number)
-    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def _link(stores, store, kind, slot, older, number, s, p, o):
+    """Makes row `number` the newest of its key, and `older` the next in its chain."""
+    table = stores[store, TABLES + 3 * kind]
+    if load64(table, slot) == 0:
+        stores[store, TABLES + 3 * kind + 2] += 1
+    store64(table, slot, ((fingerprint(kind, s, p, o) | USED) & ~NUMBER) | number)
+    store32(row_address(stores, store, number), FIRST_LINK + kind, number - older if older >= 0 else 0)
 
 
 @njit(cache=True, nogil=True)
@@ -170,7 +180,7 @@ def insert(stores, store, indexes, time, event, s, p, o):
             stores[store, TAIL] = stores[store, HEAD]
         end = time + 1
 
-    alive = newest(stores, store, SPO, s, p, o)
+    place, alive = _place(stores, store, SPO, s, p, o)
     if alive >= 0:
         until = load64(row_address(stores, store, alive), ROW_TO)
         if until >= end:
@@ -194,10 +204,11 @@ def insert(stores, store, indexes, time, event, s, p, o):
     store64(row, ROW_FROM, begin)
     store64(row, ROW_TO, end)
     stores[store, HEAD] = number + 1
-    for index in range(INDEXES):
+    _link(stores, store, SPO, place, alive, number, s, p, o)
+    for index in range(1, INDEXES):
         if indexes >> index & 1:
-            older = _index(stores, store, index, number, s, p, o)
-            store32(row, FIRST_LINK + index, number - older if older >= 0 else 0)
+            slot, older = _place(stores, store, index, s, p, o)
+            _link(stores, store, index, slot, older, number, s, p, o)
     return number
 
 
@@ -208,6 +219,13 @@ def older_row(stores, store, kind, number):
         return number - 1
     link = load32(row_address(stores, store, number), FIRST_LINK + kind)
     return number - link if link != 0 else np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def expect(stores, store, s, p, o):
+    """Asks for the memory that the arrival of a triple will touch first."""
+    table = stores[store, TABLES + 3 * SPO]
+    prefetch(table, fingerprint(SPO, s, p, o) & stores[store, TABLES + 3 * SPO + 1])
 
 
 @njit(cache=True, nogil=True)
@@ -224,23 +242,25 @@ def live_entries(table, tail):
     """How many entries of an index still lead to a live row."""
     count = np.int64(0)
     for slot in range(table.shape[0]):
-        if table[slot, 0] != 0 and table[slot, 1] >= tail:
+        if table[slot] != 0 and table[slot] & NUMBER >= tail:
             count += 1
     return count
 
 
 @njit(cache=True, nogil=True)
-def rebuild(table, tail, target):
+def rebuild(kind, table, rows, tail, target):
     """Moves the live entries of an index into an empty table; answers their number."""
     mask = np.int64(target.shape[0] - 1)
+    ring = np.int64(rows.shape[0] - 1)
     count = np.int64(0)
     for slot in range(table.shape[0]):
-        mark = table[slot, 0]
-        if mark != 0 and table[slot, 1] >= tail:
-            place = (mark >> np.int64(1)) & mask
-            while target[place, 0] != 0:
+        entry = table[slot]
+        number = entry & NUMBER
+        if entry != 0 and number >= tail:
+            at = number & ring
+            place = fingerprint(kind, rows[at, ROW_S], rows[at, ROW_P], rows[at, ROW_O]) & mask
+            while target[place] != 0:
                 place = (place + 1) & mask
-            target[place, 0] = mark
-            target[place, 1] = table[slot, 1]
+            target[place] = entry
             count += 1
     return count

@@ -49,7 +49,7 @@ class Matcher:
                 o,
                 self.stores.descriptors,
                 program.feeds,
-                program.masks,
+                program.wild,
                 program.dispatch,
                 program.entries,
                 program.steps,

@@ -38,7 +38,7 @@ class WindowStores:
             self._tables.append([])
             for index in range(kernel.INDEXES):
                 size = _FEW_ENTRIES if (indexes[number] | 1) >> index & 1 else 1
-                self._tables[number].append(np.zeros((size, 2), np.int64))
+                self._tables[number].append(np.zeros(size, np.int64))
                 self._place_table(number, index, 0)
 
     def _describe(self, number: int, window: Window) -> None:
@@ -89,8 +89,8 @@ class WindowStores:
         size = _FEW_ENTRIES
         while size < 3 * live:
             size *= 2
-        fresh = np.zeros((size, 2), np.int64)
-        used = kernel.rebuild(table, fields[kernel.TAIL], fresh)
+        fresh = np.zeros(size, np.int64)
+        used = kernel.rebuild(index, table, self._rings[number], fields[kernel.TAIL], fresh)
         self._tables[number][index] = fresh
         self._place_table(number, index, used)
 

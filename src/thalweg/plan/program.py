@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ class Program:
     indexes: tuple[int, ...]
     outputs_of: tuple[tuple[str, ...], ...]
     feeds: Ints
-    masks: Ints
+    wild: Ints
     dispatch: Ints
     entries: Ints
     steps: Ints
@@ -42,14 +42,18 @@ def store_key(source: Source) -> StoreKey:
 
 
 def compile_program(
-    streams: Sequence[str], queries: Sequence[Query], intern: Callable[[bytes], int]
+    streams: Sequence[str], queries: Sequence[Query], intern: Callable[[bytes], int], gone: Collection[int] = ()
 ) -> Program:
-    """Lays out the plans of `queries`; constants become ids by `intern`."""
+    """Lays out the plans of `queries`; constants become ids by `intern`.
+
+    The numbers of queries that are `gone` keep their place and their stores, but nothing is matched for them.
+    """
     keys = tuple(dict.fromkeys(store_key(source) for query in queries for source in query.sources))
     layout = _Layout(keys, intern)
     for number, query in enumerate(queries):
-        layout.add(number, query)
-    entries, dispatch, masks = layout.dispatch()
+        if number not in gone:
+            layout.add(number, query)
+    entries, dispatch, wild = layout.dispatch()
     shown = [shown_variables(query) for query in queries]
     return Program(
         streams=tuple(streams),
@@ -59,7 +63,7 @@ def compile_program(
         feeds=_padded(
             [[k for k, (read, _) in enumerate(keys) if stream in read] for stream in streams], extra=1
         ),
-        masks=masks,
+        wild=wild,
         dispatch=dispatch,
         entries=entries,
         steps=_table(layout.steps, kernel.STEP_CELLS),
@@ -139,33 +143,35 @@ class _Layout:
         return number
 
     def dispatch(self) -> tuple[Ints, Ints, Ints]:
-        """Entries grouped by signature, the hash table that finds them, and the masks of each store."""
+        """Entries grouped by signature, the hash table that finds them, the masks of each store without a predicate."""
         entries: list[list[int]] = []
-        ranges: dict[int, list[int]] = {}
-        masks: list[list[int]] = [[] for _ in self.keys]
+        wild = np.zeros(max(len(self.keys), 1), np.int64)
         by_key: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
+        masks: dict[int, int] = {}
         for signature in self.signatures:
             store, mask, terms = signature
-            if mask not in masks[store]:
-                masks[store].append(mask)
             by_key.setdefault(int(kernel.signature_key(store, mask, *terms)), []).append(signature)
+            if mask & kernel.PREDICATE:
+                predicate = int(kernel.signature_key(store, kernel.PREDICATE, *terms))
+                masks[predicate] = masks.get(predicate, 0) | 1 << mask
+                by_key.setdefault(predicate, [])
+            else:
+                wild[store] |= 1 << mask
+        size = 8
+        while size < 3 * len(by_key):
+            size *= 2
+        table = np.zeros((size, kernel.DISPATCH_CELLS), np.int64)
         for key, signatures in by_key.items():
             first = len(entries)
             needs = 1
             for signature in signatures:
                 entries += self.signatures[signature]
                 needs |= self.needs.get(signature, 1)
-            ranges[key] = [first, len(entries) - first, needs]
-        size = 8
-        while size < 3 * len(ranges):
-            size *= 2
-        table = np.zeros((size, 4), np.int64)
-        for key, cells in ranges.items():
             slot = (key >> 1) & (size - 1)
             while table[slot, 0]:
                 slot = (slot + 1) & (size - 1)
-            table[slot] = [key, *cells]
-        return _table(entries, kernel.ENTRY_CELLS), table, _padded(masks, extra=1)
+            table[slot] = [key, first, len(entries) - first, needs, masks.get(key, 0)]
+        return _table(entries, kernel.ENTRY_CELLS), table, wild
 
 
 def _table(rows: list[list[int]], cells: int) -> Ints:

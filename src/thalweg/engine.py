@@ -1,0 +1,395 @@
+"""The in-process session: register queries, push events, advance time, poll answers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Const, Query
+from thalweg.errors import DataError, UsageError
+from thalweg.instants import duration, instant, show_instant
+from thalweg.lang import parse
+from thalweg.operators.streamset import BEGINNING, Columns, Streamset
+from thalweg.operators.views import Delta, View
+from thalweg.plan.program import shown_variables
+from thalweg.rdf.arena import Arena
+from thalweg.rdf.chunk import NO_TIME, Reject
+from thalweg.rdf.events import EventBatch
+from thalweg.rdf.prune import Prune, Signature
+
+Ints = NDArray[np.int64]
+T = TypeVar("T")
+_KEPT = 10_000
+_FEW_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A result row: when, whether it came (+) or went (-), and the terms as N-Triples text."""
+
+    at: int
+    op: str
+    bindings: dict[str, str]
+    graph: str | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self.bindings[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """An event that came after its stream's watermark."""
+
+    stream: str
+    at: int
+    watermark: int
+    event: int
+    triples: int
+    reason: str
+
+
+@dataclass
+class _Stream:
+    """What the session knows of a stream, whoever asks for it."""
+
+    name: str
+    clock: int = BEGINNING
+    watermark: int = BEGINNING
+    events: int = 0
+
+
+@dataclass
+class Stats:
+    """What a session has seen so far."""
+
+    events: int = 0
+    triples: int = 0
+    late: int = 0
+    quarantined: int = 0
+    unheard: int = 0
+    compactions: int = 0
+
+
+@dataclass
+class _Kept:
+    """Outputs beside the answers, the most recent of each."""
+
+    late: deque[Late] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    quarantine: deque[Reject] = field(default_factory=lambda: deque(maxlen=_KEPT))
+
+
+class ContinuousQuery:
+    """A registered query: poll it for what its answer has gained and lost."""
+
+    def __init__(self, session: Session, query: Query, view: View, home: Streamset) -> None:
+        self.query = query
+        self.names = shown_variables(query)
+        self._fixed = {name: const.text for name, const in query.fixed if name in query.select}
+        self._session = session
+        self._view = view
+        self._home = home
+
+    def poll(self) -> list[Row]:
+        """Everything since the last poll, in time order."""
+        delta = self._view.poll()
+        if not len(delta):
+            return []
+        arena = self._session.arena
+        columns = [arena.texts(delta.ids[:, k]) for k in range(len(self.names))]
+        graphs: Iterable[str | None] = [None] * len(delta)
+        if self.query.per_event:
+            graphs = [text or None for text in arena.texts(delta.graph)]
+        ops = ["+" if op > 0 else "-" for op in delta.op.tolist()]
+        bindings = self._bindings(columns, len(delta))
+        return [Row(*cells) for cells in zip(delta.at.tolist(), ops, bindings, graphs, strict=True)]
+
+    def drain(self) -> Delta:
+        """The same as columns of ids, which `names` names; texts are in the session's arena."""
+        return self._view.poll()
+
+    def _bindings(self, columns: list[list[str]], rows: int) -> Iterator[dict[str, str]]:
+        order = [name for name in self.query.select if name in self._fixed or name in self.names]
+        for k in range(rows):
+            texts = {name: column[k] for name, column in zip(self.names, columns, strict=True)} | self._fixed
+            yield {name: texts[name] for name in order}
+
+
+class Session:
+    """The in-process engine. Time is event time; nothing here reads a clock.
+
+    >>> session = Session()
+    >>> query = session.register("SELECT ?x FROM STREAM <http://ex/s> [RANGE 10] WHERE { ?x <http://ex/p> ?y }")
+    >>> session.push("http://ex/s", at=5, graph="<http://ex/a> <http://ex/p> <http://ex/b> .")
+    >>> [(row.at, row.op, row["x"]) for row in query.poll()]
+    [(5000, '+', '<http://ex/a>')]
+    >>> session.advance(15)
+    >>> [(row.at, row.op, row["x"]) for row in query.poll()]
+    [(15000, '-', '<http://ex/a>')]
+    """
+
+    def __init__(
+        self,
+        *,
+        lateness: int | str = 0,
+        on_error: str = "quarantine",
+        blank_nodes: str = "event",
+        arena: Arena | None = None,
+    ) -> None:
+        if on_error not in ("quarantine", "fail"):
+            raise UsageError(f'on_error is "quarantine" or "fail", not {on_error!r}')
+        self.arena = arena or Arena()
+        self.stats = Stats()
+        self._lateness = _span(lateness)
+        self._on_error = on_error
+        self._blank_nodes = blank_nodes
+        self._streams: dict[str, _Stream] = {}
+        self._sets: list[Streamset] = []
+        self._queries: list[ContinuousQuery] = []
+        self._kept = _Kept()
+        self._prune: Prune | None = None
+        self._roots: list[Callable[[], Iterable[Ints]]] = []
+        self._compact_at = _FEW_BYTES
+        self._pushes = 0
+
+    # Queries
+
+    def register(self, text: str | Query, *, stream: str | None = None, source: str = "query") -> ContinuousQuery:
+        """Takes a query in; it sees the events that come from now on.
+
+        `stream` is what a query reads that names no stream.
+        """
+        query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
+        home = self._home(query)
+        view = home.add(query, len(shown_variables(query)))
+        registered = ContinuousQuery(self, query, view, home)
+        self._queries.append(registered)
+        self._prune = None
+        return registered
+
+    def unregister(self, query: ContinuousQuery) -> None:
+        """Lets a query go; what it has not been polled for is lost."""
+        if query not in self._queries:
+            raise UsageError("this query is not registered in this session")
+        self._queries.remove(query)
+        query._home.remove(query._view, self.arena.intern)
+        self._sets = [home for home in self._sets if len(home)]
+        self._prune = None
+
+    def _home(self, query: Query) -> Streamset:
+        """The streamset for a query: shared with those over the same streams that saw the same events."""
+        streams = tuple(sorted(query.streams))
+        for home in self._sets:
+            if home.streams == streams and not home.started:
+                return home
+        home = Streamset(streams)
+        for name in streams:
+            home.feed(name, None, self._stream(name).clock, self._stream(name).watermark)
+        self._sets.append(home)
+        return home
+
+    def prune(self) -> Prune:
+        """What the registered queries can use of a stream: all that a reader has to keep."""
+        if self._prune is None:
+            self._prune = Prune.of(
+                Signature(*(t.text.encode() if isinstance(t, Const) else None for t in pattern.terms))
+                for registered in self._queries
+                for pattern in registered.query.patterns
+            )
+        return self._prune
+
+    # Events
+
+    def push(
+        self,
+        stream: str,
+        *,
+        at: int | str | datetime,
+        graph: str | bytes,
+        op: str = "insert",
+        name: str | None = None,
+    ) -> None:
+        """Takes one event: a graph in N-Triples at a time (milliseconds, datetime or xsd:dateTime text).
+
+        `name` is the IRI of the graph, which [NOW] rows carry.
+        """
+        if op != "insert":
+            raise UsageError(f'op is "insert", not {op!r}: this version takes no deletes')
+        self.push_events(self._event(stream, _time(at), graph, name))
+
+    def push_events(self, batch: EventBatch) -> None:
+        """Takes a batch of events as a reader frames them."""
+        state = self._stream(batch.stream)
+        self.stats.events += batch.events
+        self.stats.triples += len(batch.time)
+        self._reject(batch.rejects)
+        rows: Columns | None = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o)
+        homes = [home for home in self._sets if batch.stream in home.streams]
+        if not homes:
+            self.stats.unheard += batch.events
+        if len(batch.time):
+            rows = self._in_time(state, rows, batch.clock)
+        state.clock = max(state.clock, batch.clock)
+        if state.clock != NO_TIME:
+            state.watermark = max(state.watermark, state.clock - self._lateness)
+        for home in homes:
+            home.feed(batch.stream, rows, state.clock, state.watermark)
+        self._run(homes)
+
+    def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
+        """Sets the watermark of one stream or of all: no event before it will come."""
+        time = _time(at)
+        names = [stream] if stream is not None else self.streams
+        for name in names:
+            state = self._stream(name)
+            state.watermark = max(state.watermark, time)
+            for home in self._sets:
+                if name in home.streams:
+                    home.feed(name, None, state.clock, state.watermark)
+        self._run([home for home in self._sets if not set(names).isdisjoint(home.streams)])
+
+    def finish(self, stream: str | None = None, *, drain: bool = False) -> None:
+        """Ends one stream or all: nothing more will come.
+
+        When all streams of a query have ended, its last instant is complete. With `drain`, time then runs on
+        until its windows are empty.
+        """
+        names = [stream] if stream is not None else self.streams
+        homes = [home for home in self._sets if not set(names).isdisjoint(home.streams)]
+        for home in homes:
+            home.finish(names, drain=drain)
+        self._run(homes)
+
+    @property
+    def streams(self) -> list[str]:
+        """The streams that some query reads or some event came on."""
+        return list(dict.fromkeys([*self._streams, *(name for home in self._sets for name in home.streams)]))
+
+    # Outputs beside the answers
+
+    def late(self) -> list[Late]:
+        """Late events since the last call, at most the 10,000 most recent; `stats.late` counts all."""
+        return _drained(self._kept.late)
+
+    def quarantine(self) -> list[Reject]:
+        """Malformed input since the last call, at most the 10,000 most recent; `stats.quarantined` counts all."""
+        return _drained(self._kept.quarantine)
+
+    def horizon(self) -> int | None:
+        """The earliest event time that can still matter to some query, or None where all of it does."""
+        horizons = [home.horizon() for home in self._sets]
+        known = [horizon for horizon in horizons if horizon is not None]
+        return min(known) if known and len(known) == len(horizons) else None
+
+    def keep(self, roots: Callable[[], Iterable[Ints]]) -> None:
+        """Names ids that are in use outside the session, e.g. by a framer, so that their texts are kept."""
+        self._roots.append(roots)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of windows, views and terms."""
+        return self.arena.nbytes + sum(home.nbytes for home in self._sets)
+
+    @property
+    def live_triples(self) -> int:
+        """How many rows the windows hold."""
+        return sum(home.live for home in self._sets)
+
+    # Inside
+
+    def _stream(self, name: str) -> _Stream:
+        return self._streams.setdefault(name, _Stream(name))
+
+    def _event(self, stream: str, at: int, graph: str | bytes, name: str | None) -> EventBatch:
+        self._pushes += 1
+        reader = GraphReader(self.arena, self.prune(), source=stream, blank_nodes=self._blank_nodes)
+        chunk = reader.read_event(graph.encode() if isinstance(graph, str) else graph, event=self._pushes)
+        count = len(chunk.s)
+        return EventBatch(
+            stream=stream,
+            time=np.full(count, at, np.int64),
+            event=np.full(count, self._pushes, np.int64),
+            graph=np.full(count, self.arena.intern(f"<{name}>".encode()) if name else 0, np.int64),
+            s=chunk.s,
+            p=chunk.p,
+            o=chunk.o,
+            clock=at,
+            rejects=chunk.rejects,
+            events=1,
+        )
+
+    def _in_time(self, state: _Stream, rows: Columns, clock: int) -> Columns:
+        """The rows that are not late; the others go to the late output.
+
+        An event is late when its time is before the watermark that the events before it have set, whatever
+        the batch it came in.
+        """
+        time = rows[0]
+        if int(time[0]) >= state.watermark and (len(time) == 1 or bool((time[1:] >= time[:-1]).all())):
+            return rows
+        seen = np.maximum.accumulate(time)
+        before = np.empty_like(time)
+        before[0] = state.clock
+        np.maximum(seen[:-1], state.clock, out=before[1:])
+        floor = np.where(before == BEGINNING, BEGINNING, before - self._lateness)
+        floor = np.maximum(floor, state.watermark)
+        late = time < floor
+        if late.any():
+            self._note_late(state.name, time[late], floor[late], rows[1][late])
+            rows = tuple(column[~late] for column in rows)
+        return rows
+
+    def _note_late(self, stream: str, time: Ints, floor: Ints, event: Ints) -> None:
+        starts = np.flatnonzero(np.r_[True, event[1:] != event[:-1]])
+        self.stats.late += len(starts)
+        for start, end in zip(starts, [*starts[1:], len(event)], strict=True):
+            at, watermark = int(time[start]), int(floor[start])
+            reason = f"{(watermark - at) / 1000:g} ms before the watermark {show_instant(watermark)}"
+            self._kept.late.append(Late(stream, at, watermark, int(event[start]), int(end - start), reason))
+
+    def _reject(self, rejects: tuple[Reject, ...]) -> None:
+        if rejects and self._on_error == "fail":
+            first = rejects[0]
+            raise DataError(first.reason, source=first.source, line=first.line, column=first.column)
+        self.stats.quarantined += len(rejects)
+        self._kept.quarantine.extend(rejects)
+
+    def _run(self, homes: list[Streamset]) -> None:
+        for home in homes:
+            home.run(self.arena.intern)
+        if self.arena.used_bytes > self._compact_at:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Lets go of the texts that nothing uses any more; memory follows the windows, not the stream."""
+        live = [ids for home in self._sets for ids in home.live_ids()]
+        live += [ids for roots in self._roots for ids in roots()]
+        self.arena.compact(np.concatenate(live) if live else np.empty(0, np.int64))
+        self.stats.compactions += 1
+        self._compact_at = max(_FEW_BYTES, 2 * self.arena.used_bytes)
+
+
+def _drained(kept: deque[T]) -> list[T]:
+    taken = list(kept)
+    kept.clear()
+    return taken
+
+
+def _time(value: int | str | datetime) -> int:
+    try:
+        return instant(value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{value!r} is not a time: {error}") from None
+
+
+def _span(value: int | str) -> int:
+    try:
+        span = duration(str(value))
+    except ValueError as error:
+        raise UsageError(f"{value!r} is not a duration: {error}") from None
+    return span

@@ -1,0 +1,205 @@
+"""The streamset: streams that some queries join, merged by time, with the windows and views of those queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Query, Range, Unbounded
+from thalweg.kernels.match import OUT_QUERY
+from thalweg.operators.matcher import Matcher
+from thalweg.operators.views import View, view_of
+from thalweg.plan.program import Program, compile_program
+
+Ints = NDArray[np.int64]
+Columns = tuple[Ints, ...]  # time, event, graph, s, p, o
+Interner = Callable[[bytes], int]
+
+BEGINNING = int(np.iinfo(np.int64).min)
+
+
+@dataclass
+class _Queue:
+    """Rows of one stream that wait until every stream of the set has got as far."""
+
+    parts: list[Columns] = field(default_factory=list)
+    watermark: int = BEGINNING
+    clock: int = BEGINNING
+    finished: bool = False
+
+
+class Streamset:
+    """Streams merged by time; the queries over them share stores, dispatch and one run of the kernel."""
+
+    def __init__(self, streams: Sequence[str]) -> None:
+        self.streams = tuple(streams)
+        self.started = False
+        self._queues = {stream: _Queue() for stream in self.streams}
+        self._queries: list[tuple[Query, View]] = []
+        self._gone: set[int] = set()
+        self._matcher: Matcher | None = None
+        self._bound = BEGINNING
+        self._drain = False
+
+    def add(self, query: Query, width: int) -> View:
+        """Takes a query in; only before the first row."""
+        view = view_of(query, width)
+        self._queries.append((query, view))
+        self._matcher = None
+        return view
+
+    def remove(self, view: View, intern: Interner) -> None:
+        """Lets a query go; the others keep their windows."""
+        self._gone.update(k for k, (_, other) in enumerate(self._queries) if other is view)
+        if self._matcher is not None:
+            self._matcher.program = self._compile(intern)
+
+    def __len__(self) -> int:
+        return len(self._queries) - len(self._gone)
+
+    def feed(self, stream: str, rows: Columns | None, clock: int, watermark: int) -> None:
+        """Takes rows of one stream, none before an earlier watermark, its latest time and its new watermark."""
+        queue = self._queues[stream]
+        if rows is not None and len(rows[0]):
+            self.started = True
+            queue.parts.append(rows)
+        queue.clock = max(queue.clock, clock)
+        queue.watermark = max(queue.watermark, watermark)
+
+    def finish(self, streams: Collection[str], *, drain: bool) -> None:
+        """Ends streams; `drain` lets time run on until the windows are empty."""
+        for name, queue in self._queues.items():
+            queue.finished = queue.finished or name in streams
+        self._drain = self._drain or drain
+
+    def _reach(self) -> int | None:
+        """How long after an event the windows can still hold it; None: for ever."""
+        reach = 0
+        for window in (source.window for query, _ in self._active() for source in query.sources):
+            if isinstance(window, Unbounded):
+                return None
+            if isinstance(window, Range):
+                reach = max(reach, window.width + (window.step or 0))
+        return reach
+
+    def _target(self) -> int:
+        """How far time has come: the smallest watermark of the streams that have not ended."""
+        running = [queue.watermark for queue in self._queues.values() if not queue.finished]
+        if running:
+            return min(running)
+        last = max(queue.clock for queue in self._queues.values())
+        if last == BEGINNING:
+            return last
+        end = last + 1 + ((self._reach() or 0) if self._drain else 0)
+        return max(end, *(queue.watermark for queue in self._queues.values()))
+
+    def run(self, intern: Interner) -> None:
+        """Processes everything up to the smallest watermark of the streams."""
+        bound = self._target()
+        feed, columns = self._due(bound)
+        if len(feed):
+            matcher = self.matcher(intern)
+            for solutions in matcher.step(feed, *columns):
+                self._deliver(solutions)
+        if bound > self._bound:
+            self._bound = bound
+            if self._matcher is not None and not len(feed):
+                self._matcher.stores.evict(bound)
+        for _, view in self._active():
+            view.advance(bound)
+
+    def matcher(self, intern: Interner) -> Matcher:
+        """The matcher, made when it is first needed."""
+        if self._matcher is None:
+            self._matcher = Matcher(self._compile(intern))
+        return self._matcher
+
+    def _compile(self, intern: Interner) -> Program:
+        return compile_program(self.streams, [query for query, _ in self._queries], intern, self._gone)
+
+    def _active(self) -> Iterator[tuple[Query, View]]:
+        for number, pair in enumerate(self._queries):
+            if number not in self._gone:
+                yield pair
+
+    def _deliver(self, solutions: Ints) -> None:
+        if len(self._queries) == 1:
+            self._queries[0][1].step(solutions)
+            return
+        order = np.argsort(solutions[:, OUT_QUERY], kind="stable")
+        solutions = solutions[order]
+        numbers, starts = np.unique(solutions[:, OUT_QUERY], return_index=True)
+        for number, start, end in zip(numbers, starts, [*starts[1:], len(solutions)], strict=True):
+            self._queries[number][1].step(solutions[start:end])
+
+    def _due(self, bound: int) -> tuple[Ints, Columns]:
+        """Takes the rows up to `bound` from the queues, in time order; within an instant by stream, as they came."""
+        feeds: list[Ints] = []
+        parts: list[Columns] = []
+        several = len(self._queues) > 1
+        for number, queue in enumerate(self._queues.values()):
+            taken, queue.parts = _split(queue.parts, bound)
+            feeds += [np.full(len(columns[0]), number, np.int64) for columns in taken]
+            if several:  # each stream numbers its own events; [NOW] must tell them apart
+                taken = [(c[0], c[1] * len(self._queues) + number, *c[2:]) for c in taken]
+            parts += taken
+        if not parts:
+            return np.empty(0, np.int64), ()
+        if len(parts) == 1:
+            feed, columns = feeds[0], parts[0]
+        else:
+            feed = np.concatenate(feeds)
+            columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        time = columns[0]
+        if (time[1:] < time[:-1]).any():
+            order = np.argsort(time, kind="stable")
+            feed, columns = feed[order], tuple(column[order] for column in columns)
+        return feed, columns
+
+    def live_ids(self) -> Iterator[Ints]:
+        """The term ids that stores, queues and views still use."""
+        if self._matcher is not None:
+            yield from self._matcher.live_ids()
+        for queue in self._queues.values():
+            for _, _, *ids in queue.parts:
+                yield from ids
+        for _, view in self._active():
+            yield from view.live_ids()
+
+    def horizon(self) -> int | None:
+        """The earliest event time that can still matter, or None where everything does."""
+        reach = self._reach()
+        if reach is None:
+            return None
+        waiting = [int(columns[0].min()) for queue in self._queues.values() for columns in queue.parts]
+        return min([max(self._bound, BEGINNING + reach) - reach, *waiting])
+
+    @property
+    def live(self) -> int:
+        """How many rows the windows hold."""
+        return self._matcher.stores.live if self._matcher is not None else 0
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of windows and views."""
+        stores = self._matcher.nbytes if self._matcher is not None else 0
+        return stores + sum(view.nbytes for _, view in self._active())
+
+
+def _split(parts: list[Columns], bound: int) -> tuple[list[Columns], list[Columns]]:
+    """Rows with a time up to `bound`, and the others."""
+    due: list[Columns] = []
+    later: list[Columns] = []
+    for columns in parts:
+        early = columns[0] <= bound
+        if early.all():
+            due.append(columns)
+        elif not early.any():
+            later.append(columns)
+        else:
+            due.append(tuple(column[early] for column in columns))
+            later.append(tuple(column[~early] for column in columns))
+    return due, later

@@ -1,0 +1,228 @@
+"""Views: how the changing answer of a query becomes a stream of rows (relation to stream).
+
+All views are made of one thing, the signed rows of the timeline. Deltas are shown as soon as they are known, an
+instant possibly in parts. RSTREAM, ISTREAM and DSTREAM speak of an instant once, when it is complete.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Query, Range
+from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
+from thalweg.operators.timeline import CountedRows, Timeline, consolidate
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Delta:
+    """A batch of result rows: time, sign, graph of the event ([NOW] only, else 0), ids of the bindings."""
+
+    at: Ints
+    op: Ints
+    graph: Ints
+    ids: Ints
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @classmethod
+    def empty(cls, width: int) -> Delta:
+        """A delta without rows."""
+        none = np.empty(0, np.int64)
+        return cls(none, none, none, np.empty((0, width), np.int64))
+
+    @classmethod
+    def concat(cls, deltas: list[Delta], width: int) -> Delta:
+        """Several deltas as one, in time order."""
+        if len(deltas) == 1:
+            return deltas[0]
+        if not deltas:
+            return cls.empty(width)
+        at = np.concatenate([delta.at for delta in deltas])
+        op = np.concatenate([delta.op for delta in deltas])
+        graph = np.concatenate([delta.graph for delta in deltas])
+        ids = np.concatenate([delta.ids for delta in deltas])
+        if (at[1:] < at[:-1]).any():
+            order = np.argsort(at, kind="stable")
+            at, op, graph, ids = at[order], op[order], graph[order], ids[order]
+        return cls(at, op, graph, ids)
+
+
+def view_of(query: Query, width: int) -> View:
+    """The view that a query asks for; `width` is the number of its bindings."""
+    if query.per_event:
+        return EventView(query, width)
+    if query.operator is None:
+        return DeltaView(query, width)
+    if query.operator == "RSTREAM":
+        return RelationView(query, width)
+    return ChangeView(query, width)
+
+
+class View:
+    """Turns solutions with a lifetime into deltas. `step` takes solutions, `advance` a watermark."""
+
+    def __init__(self, query: Query, width: int) -> None:
+        self.width = width
+        self.distinct = query.distinct
+        # A window with a step changes only at its reports, with what came strictly before: when the
+        # watermark is there, nothing can be added. Any other instant is complete once it is passed.
+        self._whole = 0 if all(_is_stepped(source.window) for source in query.sources) else 1
+        self._timeline = Timeline(width)
+        self._counts = CountedRows(width)
+        self._out: list[Delta] = []
+
+    def step(self, solutions: Ints) -> None:
+        """Takes solutions as the match kernel writes them; the array may be reused afterwards."""
+        self._timeline.schedule(solutions)
+
+    def advance(self, watermark: int) -> None:
+        """Shows what is settled by the watermark."""
+        raise NotImplementedError
+
+    def poll(self) -> Delta:
+        """Everything since the last poll, in time order."""
+        deltas, self._out = self._out, []
+        return Delta.concat(deltas, self.width)
+
+    @property
+    def due(self) -> int | None:
+        """The earliest instant at which something will be shown without a further triple."""
+        return self._timeline.due
+
+    def live_ids(self) -> list[Ints]:
+        """The term ids that are still to be shown."""
+        return [
+            self._timeline.rows().ravel(),
+            self._counts.content()[0].ravel(),
+            *(delta.ids.ravel() for delta in self._out),
+            *(delta.graph for delta in self._out),
+        ]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what waits or is counted."""
+        return self._timeline.nbytes + self._counts.nbytes
+
+    def _changes(self, until: int) -> tuple[Ints, Ints, Ints]:
+        """The netted changes due at or before `until`; with DISTINCT, those of the set."""
+        times, weights, rows = consolidate(*self._timeline.pop(until))
+        if self.distinct and len(times):
+            changes = self._counts.add(weights, np.ascontiguousarray(rows))
+            kept = changes != 0
+            times, weights, rows = times[kept], changes[kept], rows[kept]
+        return times, weights, rows
+
+    def _show(self, times: Ints, weights: Ints, rows: Ints) -> None:
+        if not len(times):
+            return
+        many = np.abs(weights)
+        if (many != 1).any():
+            times, weights, rows = (np.repeat(column, many, axis=0) for column in (times, weights, rows))
+        self._out.append(Delta(times, np.sign(weights), np.zeros(len(times), np.int64), rows))
+
+
+class DeltaView(View):
+    """No operator: each change with its sign, as soon as it is known."""
+
+    def advance(self, watermark: int) -> None:
+        """Shows every change up to the watermark."""
+        due = self._timeline.due
+        if due is not None and due <= watermark:
+            self._show(*self._changes(watermark))
+
+
+class ChangeView(View):
+    """ISTREAM or DSTREAM: what entered, or what left, at each complete instant."""
+
+    def __init__(self, query: Query, width: int) -> None:
+        super().__init__(query, width)
+        self._sign = 1 if query.operator == "ISTREAM" else -1
+
+    def advance(self, watermark: int) -> None:
+        """Shows the wanted side of the instants that the watermark completes."""
+        times, weights, rows = self._changes(watermark - self._whole)
+        wanted = np.sign(weights) == self._sign
+        self._show(times[wanted], weights[wanted], rows[wanted])
+
+
+class RelationView(View):
+    """RSTREAM: the whole answer at each report.
+
+    A window with a step reports at every step; the others when the answer changes.
+    """
+
+    def __init__(self, query: Query, width: int) -> None:
+        super().__init__(query, width)
+        self._answer = CountedRows(width)
+        windows = [source.window for source in query.sources]
+        self._steps = [(w.origin, w.step) for w in windows if isinstance(w, Range) and w.step is not None]
+        self._on_change = self._whole == 1
+        self._reported: int | None = None
+
+    def advance(self, watermark: int) -> None:
+        """Shows the answer at each report that the watermark completes."""
+        until = watermark - self._whole
+        times, weights, rows = self._changes(until)
+        starts = np.flatnonzero(np.r_[True, times[1:] != times[:-1]]) if len(times) else []
+        ends = [*starts[1:], len(times)]
+        for start, end in zip(starts, ends, strict=True):
+            at = int(times[start])
+            self._report_until(at - 1)
+            self._answer.add(weights[start:end], np.ascontiguousarray(rows[start:end]))
+            if self._on_change:
+                self._report(at)
+        self._report_until(until)
+
+    def _report_until(self, until: int) -> None:
+        """Makes the step reports after the last one, up to `until`; the answer did not change meanwhile."""
+        if self._steps and self._reported is not None and len(self._answer.content()[0]):
+            at = self._next_step(self._reported)
+            while at <= until:
+                self._report(at)
+                at = self._next_step(at)
+        if self._reported is None or until > self._reported:
+            self._reported = until
+
+    def _next_step(self, at: int) -> int:
+        return min(origin + ((at - origin) // step + 1) * step for origin, step in self._steps)
+
+    def _report(self, at: int) -> None:
+        rows, counts = self._answer.content()
+        self._show(np.full(len(rows), at, np.int64), counts, rows)
+        self._reported = at
+
+    def live_ids(self) -> list[Ints]:
+        """The term ids that are still to be shown."""
+        return [*super().live_ids(), self._answer.content()[0].ravel()]
+
+
+class EventView(View):
+    """[NOW]: the answer of each event alone, with the event's time and graph; nothing is taken back."""
+
+    def step(self, solutions: Ints) -> None:
+        """Shows the solutions of whole events at once."""
+        if self.distinct:
+            # The kernel writes the event's number as the end of a [NOW] solution.
+            _, first = np.unique(solutions[:, OUT_TO:], axis=0, return_index=True)
+            solutions = solutions[np.sort(first)]
+        self._out.append(
+            Delta(
+                solutions[:, OUT_FROM].copy(),
+                np.ones(len(solutions), np.int64),
+                solutions[:, OUT_GRAPH].copy(),
+                solutions[:, OUT_BINDINGS : OUT_BINDINGS + self.width].copy(),
+            )
+        )
+
+    def advance(self, watermark: int) -> None:
+        """Nothing waits for time."""
+
+
+def _is_stepped(window: object) -> bool:
+    return isinstance(window, Range) and window.step is not None
