@@ -1,0 +1,94 @@
+"""The hash that makes a term's id: a function of its canonical text and of nothing else.
+
+Every task, process and machine gives a text the same number. The text is taken in blocks of 64 bytes (the
+last one filled up with zeros), each block as four independent 64 x 64 -> 128 bit products as in wyhash: no
+branch per word, so texts of different lengths do not upset the branch predictor.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+from numba import njit
+
+from thalweg.kernels.bits import differences, load64, lshr, mum
+
+_K0 = 0x2D358DCCAA6C78A5
+_K1 = -0x7454D0E2D3CB1E4B
+_K2 = 0x4B33A62ED433D4A3
+_K3 = 0x4D5A2DA51DE1AA47
+_K4 = -0x5F89E29B87429BD1
+_K5 = 0x2127599BF4325C37
+_K6 = 0x589965CC75374CC3
+_K7 = 0x1D8E4E27C47D124F
+
+
+@njit(cache=True, nogil=True)
+def _word(at, left):
+    """The word at an address of which only `left` bytes (if fewer than 8) belong to the text."""
+    if left >= 8:
+        return load64(at)
+    if left <= 0:
+        return 0
+    return load64(at) & lshr(-1, 64 - 8 * left)
+
+
+@njit(cache=True, nogil=True)
+def hash64(at, size):
+    """Hash of the `size` bytes at an address."""
+    h = _K3 ^ size
+    left = size
+    while left > 64:
+        h = _block(
+            h, load64(at), load64(at + 8), load64(at + 16), load64(at + 24),
+            load64(at + 32), load64(at + 40), load64(at + 48), load64(at + 56),
+        )  # fmt: skip
+        at += 64
+        left -= 64
+    h = _block(
+        h, _word(at, left), _word(at + 8, left - 8), _word(at + 16, left - 16), _word(at + 24, left - 24),
+        _word(at + 32, left - 32), _word(at + 40, left - 40), _word(at + 48, left - 48), _word(at + 56, left -
+        56),
+    )  # fmt: skip
+    return mum(h ^ _K7, size ^ _K1)
+
+
+@njit(cache=True, nogil=True)
+def _block(h, a, b, c, d, e, f, g, i):
+    x = mum(a ^ _K0, b ^ _K1) ^ mum(c ^ _K2, d ^ _K3)
+    y = mum(e ^ _K4, f ^ _K5) ^ mum(g ^ _K6, i ^ _K7)
+    return mum(h ^ x, y ^ _K0) ^ x
+
+
+@njit(cache=True, nogil=True)
+def mix(h, k):
+    """Another hash from a hash and a number: the k-th attempt after a collision, a scope from its parts."""
+    return mum(h ^ _K2, (k * _K6) ^ _K4)
+
+
+@njit(cache=True, nogil=True)
+def quick(at, size):
+    """A cheap key of a text from its length and its last 16 bytes; equal texts have equal keys."""
+    if size >= 16:
+        return mum(load64(at + size - 8) ^ _K0, load64(at + size - 16) ^ _K1 ^ size)
+    return mum(_word(at, size) ^ _K0, _word(at + 8, size - 8) ^ _K1 ^ size)
+
+
+@njit(cache=True, nogil=True)
+def same(a, b, size):
+    """Whether two texts of one size are equal, byte by byte."""
+    while size > 64:
+        if differences(a, b) != 0:
+            return False
+        a += 64
+        b += 64
+        size -= 64
+    return size == 0 or differences(a, b) << (64 - size) == 0
+
+
+@njit(cache=True, nogil=True)
+def keys_of(at, sizes, hashes, quicks):
+    """Hash and quick key of texts that lie one after the other at an address."""
+    for k in range(sizes.size):
+        hashes[k] = hash64(at, sizes[k])
+        quicks[k] = quick(at, sizes[k])
+        at += sizes[k]

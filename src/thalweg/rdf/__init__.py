@@ -1,0 +1,1 @@
+"""RDF bytes to events of ids: terms and their arena, pruning, the line reader, framing."""

@@ -1,0 +1,170 @@
+"""The arena of kept terms: canonical N-Triples texts to 64-bit ids and back, exact in spite of collisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.kernels import arena as kernel
+from thalweg.kernels.bits import SLACK
+
+Ids = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+_LEAST_SLOTS = 256
+_LEAST_LOG = 16 * 1024
+_MOST_TEXT = 2**32 - 1
+
+
+class Arena:
+    """Texts of the terms that something still refers to; an id is a hash of its text, 0 is no term.
+
+    >>> arena = Arena()
+    >>> id = arena.intern(b"<http://ex/a>")
+    >>> arena.text(id), arena.find(b"<http://ex/a>") == id, arena.find(b"<http://ex/b>")
+    ('<http://ex/a>', True, 0)
+    """
+
+    def __init__(self, hash_mask: int = -1) -> None:
+        """`hash_mask` narrows the first candidate of an id; tests use it to make collisions."""
+        self.head = np.zeros(8, dtype=np.int64)
+        self.head[kernel.MASK] = hash_mask
+        self.slots = np.zeros(2 * _LEAST_SLOTS, dtype=np.int64)
+        self.log = np.empty(_LEAST_LOG, dtype=np.uint8)
+        self._pad = np.zeros(256 + SLACK, dtype=np.uint8)
+
+    def __len__(self) -> int:
+        return int(self.head[kernel.COUNT])
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the records and of the slots that they need."""
+        return int(self.head[kernel.USED]) + 16 * len(self)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated."""
+        return self.log.nbytes + self.slots.nbytes
+
+    def reserve(self, terms: int, size: int) -> None:
+        """Make room for so many more terms whose records take so many bytes; growth is by doubling."""
+        wanted = int(self.head[kernel.USED]) + size + kernel.RECORD * terms + 4 * SLACK
+        if wanted > self.log.size:
+            log = np.empty(max(wanted, 2 * self.log.size), dtype=np.uint8)
+            used = int(self.head[kernel.USED])
+            log[:used] = self.log[:used]
+            self.log = log
+        # A little more than the kernels ask for, so that they never ask again at once.
+        slots = self.slots.size // 2
+        while 2 * (len(self) + terms + 8) > slots:
+            slots *= 2
+        if slots != self.slots.size // 2:
+            self._index(slots, int(self.head[kernel.USED]))
+
+    def _index(self, slots: int, used: int) -> None:
+        self.slots = np.zeros(2 * slots, dtype=np.int64)
+        kernel.index(self.head, self.slots, self.log, used)
+
+    def _padded(self, text: bytes) -> int:
+        """Address of a copy of the text with readable slack; it is good until the next call."""
+        size = len(text)
+        if size + SLACK > self._pad.size:
+            self._pad = np.zeros(2 * size + SLACK, dtype=np.uint8)
+        self._pad[:size] = np.frombuffer(text, dtype=np.uint8)
+        return int(self._pad.ctypes.data)
+
+    def intern(self, text: bytes) -> int:
+        """Id of a canonical text, which is entered if it is new."""
+        if len(text) > _MOST_TEXT:
+            raise ValueError("a term of more than 4 GiB")
+        self.reserve(1, len(text))
+        return int(kernel.intern(self.head, self.slots, self.log, self._padded(text), len(text)))
+
+    def find(self, text: bytes) -> int:
+        """Id of a canonical text, or 0 if the arena does not have it."""
+        return int(kernel.seek(self.head, self.slots, self.log, self._padded(text), len(text)))
+
+    def text(self, id: int) -> str:
+        """Canonical text of an id."""
+        return self.texts(np.array([id], dtype=np.int64))[0]
+
+    def texts(self, ids: Ids | Sequence[int]) -> list[str]:
+        """Canonical texts of ids; each distinct one is decoded once."""
+        wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
+        distinct, back = np.unique(wanted, return_inverse=True)
+        places = np.empty((distinct.size, 2), dtype=np.int64)
+        kernel.locate(self.slots, self.log, distinct, places)
+        if distinct.size and places[:, 0].min() < 0:
+            unknown = int(distinct[int(places[:, 0].argmin())])
+            raise KeyError(f"the arena has no term {unknown}")
+        log = self.log.data
+        decoded = [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
+        return [decoded[k] for k in back.tolist()]
+
+    def records(self) -> bytes:
+        """All records, one after the other: what `merge` of another arena takes."""
+        return self.log[: int(self.head[kernel.USED])].tobytes()
+
+    def records_of(self, ids: Ids) -> bytes:
+        """Records of these ids only (they may repeat; 0 and unknown ones are passed over)."""
+        flags = np.zeros(self.slots.size // 2, dtype=np.uint8)
+        kernel.mark(self.slots, np.ascontiguousarray(ids, dtype=np.int64).ravel(), flags)
+        return self._gather(flags)[0].tobytes()
+
+    def _gather(self, flags: Bytes, room: int = 0) -> tuple[Bytes, Bytes]:
+        """Flagged records, and the array (with slack and `room` more bytes) that they are at the start of."""
+        size = kernel.gather(self.head, self.slots, self.log, flags, np.empty(0, dtype=np.uint8))
+        target = np.empty(size + room + 4 * SLACK, dtype=np.uint8)
+        kernel.gather(self.head, self.slots, self.log, flags, target)
+        return target[:size], target
+
+    def merge(self, records: bytes | memoryview | Bytes) -> tuple[Ids, Ids] | None:
+        """Enter the records of another arena; None, or (its ids, ours) where collisions made them differ."""
+        size = len(records)
+        self.reserve(0, size)
+        # The kernel may look beyond a text's end.
+        source = np.empty(size + SLACK, dtype=np.uint8)
+        source[:size] = np.frombuffer(records, dtype=np.uint8)
+        differing: list[NDArray[np.int64]] = []
+        remap = np.empty((256, 2), dtype=np.int64)
+        start = 0
+        while start < size:
+            start, pairs = kernel.merge(
+                self.head, self.slots, self.log, source.ctypes.data, size, start, remap
+            )
+            if start < 0:
+                raise ValueError("not the records of an arena")
+            if pairs:
+                differing.append(remap[:pairs].copy())
+            if start < size:
+                self.reserve(len(self), size - start)
+        if not differing:
+            return None
+        both = np.concatenate(differing)
+        return both[:, 0].copy(), both[:, 1].copy()
+
+    def rescope(self, ids: Ids, scopes: Ids) -> None:
+        """Replace, in place, each blank node `_:x` among ids by `_:e<scope>-x`, its scope being beside it."""
+        start = 0
+        while True:
+            start = kernel.rescope(self.head, self.slots, self.log, ids, scopes, start)
+            if start == ids.size:
+                return
+            longest = np.empty((1, 2), dtype=np.int64)
+            kernel.locate(self.slots, self.log, ids[start : start + 1], longest)
+            self.reserve(max(64, len(self)), int(longest[0, 1]) + 4 * SLACK)
+
+    def compact(self, live: Ids) -> None:
+        """Keep only these ids (any order, may repeat) and the texts that collisions make them need."""
+        flags = np.zeros(self.slots.size // 2, dtype=np.uint8)
+        kernel.mark(self.slots, np.ascontiguousarray(live, dtype=np.int64).ravel(), flags)
+        if self.head[kernel.COLLIDED]:
+            kernel.close_over(self.head, self.slots, self.log, flags)
+        kept, log = self._gather(flags, room=_LEAST_LOG)
+        self.log = log
+        slots = _LEAST_SLOTS
+        while slots < 4 * (int(np.count_nonzero(flags)) + 8):
+            slots *= 2
+        self._index(slots, kept.size)

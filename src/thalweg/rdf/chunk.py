@@ -1,0 +1,136 @@
+"""What one piece of a source became, and its packed form for the wire."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from thalweg.kernels.times import NO_TIME
+from thalweg.rdf.arena import Arena, Ids
+
+__all__ = ["NO_TIME", "Chunk", "Reject"]
+
+_MAGIC = b"TWC1"
+_HEADER = struct.Struct("<4sBxxxQQ")
+_COLUMNS = ("number", "g", "s", "p", "o", "time")
+
+
+@dataclass(frozen=True)
+class Reject:
+    """A piece of input that was refused: where it is, why, and how its text begins."""
+
+    source: str
+    line: int
+    column: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Kept rows of a piece in source order; their ids live in the arena that the reader was given.
+
+    number: position of a row among the statements of the piece; time: microseconds where the row is the
+    timestamp of the graph s (then g is 0), else NO_TIME. A row with s = 0 only says that the graph g begins
+    here; a timestamp that no query wants as data has p = o = 0. bnodes counts blank-node terms whose labels
+    still await the scope of their event.
+    """
+
+    statements: int
+    lines: int
+    number: Ids
+    g: Ids
+    s: Ids
+    p: Ids
+    o: Ids
+    time: Ids
+    bnodes: int = 0
+    rejects: tuple[Reject, ...] = ()
+    unnamed: int = 0
+    """Statements of the default graph that are not timestamps."""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if len({getattr(self, name).size for name in _COLUMNS}) != 1:
+            raise ValueError("columns of different lengths")
+
+    def __len__(self) -> int:
+        return int(self.s.size)
+
+    def pack(self, arena: Arena) -> bytes:
+        """The chunk and the terms that it needs, as bytes."""
+        columns = [getattr(self, name) for name in _COLUMNS]
+        constant = [bool(len(self)) and bool((column == column[0]).all()) for column in columns]
+        front = json.dumps(
+            {
+                "statements": self.statements,
+                "lines": self.lines,
+                "bnodes": self.bnodes,
+                "unnamed": self.unnamed,
+                "source": self.source,
+                "rejects": [asdict(reject) for reject in self.rejects],
+                "rows": len(self),
+                "constant": [
+                    int(column[0]) if same else None for column, same in zip(columns, constant, strict=True)
+                ],
+            }
+        ).encode()
+        varying = [column for column, same in zip(columns, constant, strict=True) if not same]
+        records = arena.records_of(np.concatenate([self.g, self.s, self.p, self.o]))
+        body = b"".join([front, *(column.tobytes() for column in varying), records])
+        squeezed = pa.compress(body, codec="lz4_raw", asbytes=True)
+        pays = len(squeezed) < len(body) * 9 // 10
+        header = _HEADER.pack(_MAGIC, int(pays), len(body), len(front))
+        return header + (squeezed if pays else body)
+
+    @staticmethod
+    def unpack(data: bytes | memoryview, arena: Arena) -> Chunk:
+        """The chunk of packed bytes; its terms enter the arena, and ids that collide there are replaced."""
+        if len(data) < _HEADER.size:
+            raise ValueError("not a packed chunk")
+        magic, squeezed, size, front_size = _HEADER.unpack(data[: _HEADER.size])
+        if magic != _MAGIC:
+            raise ValueError(f"not a packed chunk of this version: {bytes(magic)!r}")
+        body = memoryview(data)[_HEADER.size :]
+        if squeezed:
+            body = memoryview(pa.decompress(pa.py_buffer(body), size, codec="lz4_raw", asbytes=True))
+        front = json.loads(bytes(body[:front_size]))
+        rows = front["rows"]
+        at = front_size
+        columns = []
+        for value in front["constant"]:
+            if value is None:
+                columns.append(np.frombuffer(body[at : at + 8 * rows], dtype=np.int64).copy())
+                at += 8 * rows
+            else:
+                columns.append(np.full(rows, value, dtype=np.int64))
+        differing = arena.merge(body[at:])
+        if differing is not None:
+            columns[1:5] = [_replace(column, *differing) for column in columns[1:5]]
+        number, g, s, p, o, time = columns
+        rejects = tuple(Reject(**reject) for reject in front["rejects"])
+        return Chunk(
+            statements=front["statements"],
+            lines=front["lines"],
+            number=number,
+            g=g,
+            s=s,
+            p=p,
+            o=o,
+            time=time,
+            bnodes=front["bnodes"],
+            rejects=rejects,
+            unnamed=front["unnamed"],
+            source=front["source"],
+        )
+
+
+def _replace(column: Ids, old: Ids, new: Ids) -> Ids:
+    order = np.argsort(old)
+    place = np.searchsorted(old[order], column).clip(max=old.size - 1)
+    hit = old[order][place] == column
+    return np.where(hit, new[order][place], column)

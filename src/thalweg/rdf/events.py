@@ -1,0 +1,45 @@
+"""The currency between reading and matching: rows of whole events, in arrival order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.rdf.arena import Ids
+from thalweg.rdf.chunk import NO_TIME, Reject
+
+_COLUMNS = ("time", "event", "graph", "s", "p", "o")
+
+
+@dataclass(frozen=True)
+class EventBatch:
+    """Rows of one stream; those of an event are adjacent, `event` is its number in the stream (from 0).
+
+    clock: the largest time of an event of the stream up to the batch's end, also of events that left no row (NO_TIME
+    before the first); events: how many ended in this batch, with or without rows.
+    """
+
+    stream: str
+    time: Ids
+    event: Ids
+    graph: Ids
+    s: Ids
+    p: Ids
+    o: Ids
+    clock: int = NO_TIME
+    rejects: tuple[Reject, ...] = ()
+    events: int = 0
+
+    def __post_init__(self) -> None:
+        if len({getattr(self, name).size for name in _COLUMNS}) != 1:
+            raise ValueError("columns of different lengths")
+
+    def __len__(self) -> int:
+        return int(self.s.size)
+
+    @classmethod
+    def empty(cls, stream: str, clock: int = NO_TIME, rejects: tuple[Reject, ...] = ()) -> EventBatch:
+        """A batch without rows."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(stream, none, none, none, none, none, none, clock, rejects)

@@ -1,0 +1,291 @@
+"""The line reader: N-Triples and N-Quads bytes to chunks of ids, by the scan kernel and the grammar."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.kernels import scan as kernel
+from thalweg.kernels.bits import SLACK
+from thalweg.kernels.hashing import mix
+from thalweg.rdf.arena import Arena, Bytes, Ids
+from thalweg.rdf.chunk import Chunk, Reject
+from thalweg.rdf.grammar import Malformed, statement
+from thalweg.rdf.prune import Prune
+
+Syntax = Literal["nt", "nq"]
+BlankNodes = Literal["event", "stable"]
+
+GENERATED_AT = b"<http://www.w3.org/ns/prov#generatedAtTime>"
+"""The predicate that says a graph's time."""
+
+_SMALL = 4096
+"""Bytes up to which a piece is copied whole instead of being read in place."""
+_BOM = b"\xef\xbb\xbf"
+_SHOWN = 500
+_ODD_LINES = 1024
+
+
+def scope_of(name: str) -> int:
+    """A number for a source or stream, the same in every process: what blank node scopes start from."""
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
+
+
+class Reader:
+    """Turns pieces of one source into chunks; it keeps nothing from piece to piece.
+
+    Blank nodes: `stable` keeps labels as they are. With `event`, a statement of N-Triples is its own scope
+    where per_event is 1; per_event 0 makes each piece one event; in all other cases (blocks, named graphs)
+    the event is known only to the framer, which gives the scope later (`Chunk.bnodes` counts what waits for
+    it).
+
+    An empty time_predicate reads N-Quads as plain statements: no timestamps, and graphs are not events.
+
+    >>> arena = Arena()
+    >>> chunk = Reader(arena, Prune.everything(), syntax="nt", source="doc").read(b'<a:s> <a:p> "o"@EN .')
+    >>> chunk.statements, arena.texts(chunk.o)
+    (1, ['"o"@en'])
+    """
+
+    def __init__(
+        self,
+        arena: Arena,
+        prune: Prune,
+        *,
+        syntax: Syntax,
+        source: str,
+        blank_nodes: BlankNodes = "event",
+        per_event: int = 1,
+        time_predicate: bytes = GENERATED_AT,
+    ) -> None:
+        if syntax not in ("nt", "nq"):
+            raise ValueError(f"not a line syntax: {syntax!r}")
+        if blank_nodes not in ("event", "stable"):
+            raise ValueError(f"blank nodes are scoped to an 'event' or 'stable', not {blank_nodes!r}")
+        if per_event < 0:
+            raise ValueError(f"an event of {per_event} statements")
+        self.arena = arena
+        self.prune = prune
+        self.syntax = syntax
+        self.source = source
+        timed = syntax == "nq" and bool(time_predicate)
+        if blank_nodes == "stable":
+            scope = kernel.RAW
+        elif per_event == 0:
+            scope = kernel.PER_PIECE
+        else:
+            scope = kernel.PER_LINE if per_event == 1 and not timed else kernel.RAW
+        self._awaits_scope = blank_nodes == "event" and scope == kernel.RAW
+        self._scope = scope_of(source)
+        self._time = np.zeros(len(time_predicate) + SLACK, dtype=np.uint8)
+        self._time[: len(time_predicate)] = np.frombuffer(time_predicate, dtype=np.uint8)
+        self._options = np.zeros(8, dtype=np.int64)
+        self._options[kernel.QUADS] = syntax == "nq"
+        self._options[kernel.MARKS] = timed
+        self._options[kernel.SCOPE_MODE] = scope
+        self._options[kernel.SCOPE] = self._scope
+        self._options[kernel.TIME_SIZE] = len(time_predicate) if timed else 0
+        self._memo = np.zeros(4 * kernel.MEMO, dtype=np.int64)
+        self._out = np.empty((6, 256), dtype=np.int64)
+        self._odd = np.empty((_ODD_LINES, 6), dtype=np.int64)
+        self._pad = np.zeros(_SMALL + 2 * SLACK, dtype=np.uint8)
+
+    def read(self, data: bytes | memoryview | Bytes, *, offset: int = 0) -> Chunk:
+        """Read whole lines (the last may lack its end); `offset` is where the data begins in the source."""
+        view = np.frombuffer(data, dtype=np.uint8)
+        self._memo[:] = 0
+        run = _Run(self, offset)
+        start = 3 if offset == 0 and view[:3].tobytes() == _BOM else 0
+        cut = _safe_end(view, start)
+        if cut > start:
+            run.region(view, start, cut, offset)
+        if cut < view.size:
+            # The rest is read from a copy that has slack and a last line end.
+            size = view.size - cut
+            if size + 1 + SLACK > self._pad.size:
+                self._pad = np.zeros(2 * size + 1 + SLACK, dtype=np.uint8)
+            self._pad[:size] = view[cut:]
+            if self._pad[size - 1] != 0x0A:
+                self._pad[size] = 0x0A
+                size += 1
+            run.region(self._pad, 0, size, offset + cut)
+        return run.chunk()
+
+
+class _Run:
+    """One read under way: the counters, the rows so far, and the odd lines with their texts."""
+
+    def __init__(self, reader: Reader, offset: int) -> None:
+        self.reader = reader
+        self.offset = offset
+        self.state = np.zeros(8, dtype=np.int64)
+        self.odd: list[NDArray[np.int64]] = []
+        self.texts: list[bytes] = []
+        self.scopes: list[int] = []
+
+    def region(self, view: Bytes, start: int, end: int, offset: int) -> None:
+        """Scan bytes [start, end) of a view that is readable beyond; `offset` is where the view begins."""
+        reader = self.reader
+        reader._options[kernel.OFFSET] = (
+            offset + start if reader._options[kernel.SCOPE_MODE] != 2 else self.offset
+        )
+        address = view.ctypes.data
+        self.state[kernel.POS] = 0
+        while True:
+            status = self._scan(address + start, address + end, reader._options)
+            if status == kernel.DONE or status == kernel.ODD_FULL:
+                self._collect(view[start:])
+            if status == kernel.DONE:
+                return
+
+    def _scan(self, at: int, end: int, options: Ids) -> int:
+        """Call the kernel until it is done or has too many odd lines; make room where it asks for it."""
+        reader, prune = self.reader, self.reader.prune
+        while True:
+            arena = reader.arena
+            status: int = kernel.scan(
+                at, end, options, self.state, arena.head, arena.slots, arena.log,
+                prune.table, prune.wants, prune.pairs, prune.texts,
+                reader._time, reader._memo, reader._out, reader._odd,
+            )  # fmt: skip
+            if status == kernel.ROOM:
+                arena.reserve(max(64, len(arena)), int(self.state[kernel.NEED]))
+            elif status == kernel.FULL:
+                wider = np.empty((6, max(1024, 2 * reader._out.shape[1])), dtype=np.int64)
+                wider[:, : reader._out.shape[1]] = reader._out
+                reader._out = wider
+            else:
+                return status
+
+    def _collect(self, view: Bytes) -> None:
+        """Take the odd lines that the kernel noted, with their texts."""
+        count = int(self.state[kernel.ODDS])
+        if count == 0:
+            return
+        noted = self.reader._odd[:count].copy()
+        options = self.reader._options
+        for start, stop, *_ in noted.tolist():
+            self.texts.append(view[start:stop].tobytes())
+            place = start if options[kernel.SCOPE_MODE] == kernel.PER_LINE else 0
+            self.scopes.append(int(options[kernel.OFFSET]) + place)
+        self.odd.append(noted)
+        self.state[kernel.ODDS] = 0
+
+    def chunk(self) -> Chunk:
+        """Everything that was read, with what the complete path made of the odd lines."""
+        rows = int(self.state[kernel.ROWS])
+        columns = [column[:rows].copy() for column in self.reader._out]
+        statements = int(self.state[kernel.STATEMENTS])
+        rejects: tuple[Reject, ...] = ()
+        if self.odd:
+            odd = np.concatenate(self.odd)
+            columns, accepted, rejects = self._complete(odd, columns)
+            statements += accepted
+        number, g, s, p, o, time = columns
+        return Chunk(
+            statements=statements,
+            lines=int(self.state[kernel.LINES]),
+            number=number,
+            g=g,
+            s=s,
+            p=p,
+            o=o,
+            time=time,
+            bnodes=int(self.state[kernel.BLANKS]) if self.reader._awaits_scope else 0,
+            rejects=rejects,
+            unnamed=int(self.state[kernel.UNNAMED]),
+            source=self.reader.source,
+        )
+
+    def _complete(self, odd: Ids, columns: list[Ids]) -> tuple[list[Ids], int, tuple[Reject, ...]]:
+        """Rewrite the odd lines in canonical form, scan that, and put the rows where they belong."""
+        reader = self.reader
+        refused: dict[int, tuple[int, str]] = {}
+        canonical: list[bytes] = []
+        origin: list[int] = []
+        scoped = reader._options[kernel.SCOPE_MODE] != kernel.RAW
+        for k, line in enumerate(self.texts):
+            if odd[k, 5] == kernel.TOO_LONG:
+                refused[k] = 1, "the line is longer than 2 GiB"
+                continue
+            if not line.strip(b" \t"):
+                refused[k] = 1, "not a statement"
+                continue
+            name = _Scope(reader._scope, self.scopes[k]) if scoped else None
+            try:
+                canonical.append(statement(line, quads=reader.syntax == "nq", scoped=name))
+                origin.append(k)
+            except Malformed as fault:
+                refused[k] = fault.column, fault.reason
+        lines = int(self.state[kernel.LINES])
+        bad_times = self._scan_canonical(b"".join(canonical))
+        for place in bad_times:
+            refused[origin[place]] = 1, "the object is not a time: expected an xsd:dateTime or milliseconds"
+        kept = np.array([k for k in origin if k not in refused], dtype=np.int64)
+        rows = int(self.state[kernel.ROWS])
+        found = [column[:rows] for column in reader._out]
+        self.state[kernel.LINES] = lines
+
+        # A row of the fast path moves up by the accepted odd lines before it.
+        columns[0] += np.searchsorted(odd[kept, 4], np.arange(columns[0].size), side="right")
+        which = found[0]
+        place_of = odd[kept[which], 4]
+        merged = [np.insert(old, place_of, new) for old, new in zip(columns[1:], found[1:], strict=True)]
+        number = np.insert(columns[0], place_of, odd[kept[which], 3] + which)
+        rejects = tuple(
+            Reject(
+                source=reader.source,
+                line=int(odd[k, 2]),
+                column=refused[k][0],
+                reason=refused[k][1],
+                text=self.texts[k][: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN],
+            )
+            for k in sorted(refused)
+        )
+        return [number, *merged], int(kept.size), rejects
+
+    def _scan_canonical(self, text: bytes) -> list[int]:
+        """Scan our own canonical lines, from row 0 on; gives the places of those with a bad time."""
+        data = np.frombuffer(text + bytes(SLACK), dtype=np.uint8)
+        options = self.reader._options.copy()
+        options[kernel.TRUSTED] = 1
+        options[kernel.SCOPE_MODE] = kernel.RAW
+        for place in (kernel.POS, kernel.LINES, kernel.STATEMENTS, kernel.ROWS):
+            self.state[place] = 0
+        bad: list[int] = []
+        status = -1
+        while status != kernel.DONE:
+            status = self._scan(data.ctypes.data, data.ctypes.data + len(text), options)
+            bad += (self.reader._odd[: int(self.state[kernel.ODDS]), 2] - 1).tolist()
+            self.state[kernel.ODDS] = 0
+        return bad
+
+
+class _Scope:
+    """Canonical texts of the blank nodes of one event."""
+
+    def __init__(self, scope: int, place: int) -> None:
+        self.scope = scope
+        self.place = place
+
+    def __call__(self, label: str) -> str:
+        return f"_:e{mix(self.scope, self.place) & (2**64 - 1):016x}-{label}"
+
+
+def _safe_end(view: Bytes, start: int) -> int:
+    """End of the last line that has SLACK bytes after it, or `start`: what can be read in place."""
+    if view.size <= _SMALL:
+        return start
+    end = view.size - SLACK
+    reach = 1024
+    while True:
+        low = max(start, end - reach)
+        ends = np.flatnonzero(view[low:end] == 0x0A)
+        if ends.size:
+            return low + int(ends[-1]) + 1
+        if low == start:
+            return start
+        reach *= 8
