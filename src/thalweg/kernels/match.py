@@ -14,9 +14,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from thalweg.kernels.memory import load64
+from thalweg.kernels.memory import load64, store64
 from thalweg.kernels.store import (
     ALL,
+    FIELDS,
+    FULL_ROWS,
     HEAD,
     KIND,
     NOW,
@@ -26,6 +28,7 @@ from thalweg.kernels.store import (
     ROW_S,
     ROW_TO,
     TAIL,
+    descriptor,
     expect,
     insert,
     newest,
@@ -54,8 +57,9 @@ PREDICATE = 2  # the mask of signatures with a constant predicate and nothing el
 OUT_QUERY, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
 
 # Where the kernel stands.
-AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, WRITTEN, STATUS, DETAIL = range(10)
-CURSOR_CELLS = 10
+AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, WRITTEN, DETAIL = range(9)
+CURSOR_CELLS = 9
+FRAME_CELLS = 3  # of a level of the search: next candidate row, from, to
 
 # Why it came back.
 DONE, FULL, GROW = 0, 1, 2
@@ -89,8 +93,8 @@ def meet(mode, value, term, bound):
     if mode == CONSTANT:
         return term == value
     if mode == BOUND:
-        return term == bound[value]
-    bound[value] = term
+        return term == load64(bound, value)
+    store64(bound, value, term)
     return True
 
 
@@ -100,71 +104,84 @@ def wanted(mode, value, bound):
     if mode == CONSTANT:
         return value
     if mode == BOUND:
-        return bound[value]
+        return load64(bound, value)
     return np.int64(0)
 
 
 @njit(cache=True, nogil=True)
-def first_row(stores, steps, step, bound):
-    """The newest candidate row of a step, or -1."""
-    store = steps[step, STEP_STORE]
-    kind = steps[step, STEP_KIND]
+def first_row(stores, step, bound):
+    """The newest candidate row of a step (an address), or -1."""
+    desc = stores + load64(step, STEP_STORE) * (8 * FIELDS)
+    kind = load64(step, STEP_KIND)
     if kind == ALL:
-        return stores[store, HEAD] - 1
+        return load64(desc, HEAD) - 1
     return newest(
-        stores,
-        store,
+        desc,
         kind,
-        wanted(steps[step, STEP_TERMS], steps[step, STEP_TERMS + 1], bound),
-        wanted(steps[step, STEP_TERMS + 2], steps[step, STEP_TERMS + 3], bound),
-        wanted(steps[step, STEP_TERMS + 4], steps[step, STEP_TERMS + 5], bound),
+        wanted(load64(step, STEP_TERMS), load64(step, STEP_TERMS + 1), bound),
+        wanted(load64(step, STEP_TERMS + 2), load64(step, STEP_TERMS + 3), bound),
+        wanted(load64(step, STEP_TERMS + 4), load64(step, STEP_TERMS + 5), bound),
     )
 
 
 @njit(cache=True, nogil=True)
-def emit(out, at, query, begin, end, graph, bound, outputs):
-    """Writes a solution with weight 1; `outputs[query]` lists the variables that it shows, ended by -1."""
-    out[at, OUT_QUERY] = query
-    out[at, OUT_WEIGHT] = 1
-    out[at, OUT_FROM] = begin
-    out[at, OUT_TO] = end
-    out[at, OUT_GRAPH] = graph
-    for k in range(outputs.shape[1]):
-        variable = outputs[query, k]
-        if variable < 0:
-            break
-        out[at, OUT_BINDINGS + k] = bound[variable]
+def fits(terms, s, p, o, bound):
+    """Whether a triple fits the three (mode, value) pairs at an address; free variables are bound by it."""
+    return (
+        meet(load64(terms, 0), load64(terms, 1), s, bound)
+        and meet(load64(terms, 2), load64(terms, 3), p, bound)
+        and meet(load64(terms, 4), load64(terms, 5), o, bound)
+    )
 
 
 @njit(cache=True, nogil=True)
-def look_up(dispatch, key):
-    """The slot of a signature in the dispatch table, or -1."""
-    size = np.int64(dispatch.shape[0] - 1)
-    slot = (key >> np.int64(1)) & size
-    while dispatch[slot, DISPATCH_KEY] != 0:
-        if dispatch[slot, DISPATCH_KEY] == key:
-            return slot
-        slot = (slot + 1) & size
-    return np.int64(-1)
+def emit(row, query, begin, end, graph, bound, shown):
+    """Writes a solution of weight 1; the variables that it shows are listed at `shown`, ended by -1."""
+    store64(row, OUT_QUERY, query)
+    store64(row, OUT_WEIGHT, 1)
+    store64(row, OUT_FROM, begin)
+    store64(row, OUT_TO, end)
+    store64(row, OUT_GRAPH, graph)
+    k = np.int64(0)
+    while load64(shown, k) >= 0:
+        store64(row, OUT_BINDINGS + k, load64(bound, load64(shown, k)))
+        k += 1
 
 
 @njit(cache=True, nogil=True)
-def find_ranges(s, p, o, store, wild, dispatch, ranges):
-    """The entries that a triple concerns, as ranges; answers (their number, the indexes that it needs)."""
+def look_up(dispatch, last, key):
+    """The entry (an address) of a signature in the dispatch table of slots 0 to `last`, or 0."""
+    slot = (key >> np.int64(1)) & last
+    while True:
+        entry = dispatch + slot * (8 * DISPATCH_CELLS)
+        found = load64(entry, DISPATCH_KEY)
+        if found == key:
+            return entry
+        if found == 0:
+            return np.int64(0)
+        slot = (slot + 1) & last
+
+
+@njit(cache=True, nogil=True)
+def find_ranges(s, p, o, store, masks, dispatch, last, ranges):
+    """The entries that a triple concerns, as ranges; answers (their number, the indexes that it needs).
+
+    `masks` is the bit set of signature masks that leave the predicate open.
+    """
     count = np.int64(0)
     indexes = np.int64(0)
-    masks = wild[store]
-    own = look_up(dispatch, signature_key(store, PREDICATE, s, p, o))
-    if own >= 0:
-        masks |= dispatch[own, DISPATCH_MASKS]
+    own = look_up(dispatch, last, signature_key(store, PREDICATE, s, p, o))
+    if own != 0:
+        masks |= load64(own, DISPATCH_MASKS)
     mask = np.int64(0)
     while masks:
         if masks & 1:
-            slot = own if mask == PREDICATE else look_up(dispatch, signature_key(store, mask, s, p, o))
-            if slot >= 0:
-                ranges[count, 0] = dispatch[slot, DISPATCH_FIRST]
-                ranges[count, 1] = dispatch[slot, DISPATCH_FIRST] + dispatch[slot, DISPATCH_COUNT]
-                indexes |= dispatch[slot, DISPATCH_INDEXES]
+            entry = own if mask == PREDICATE else look_up(dispatch, last, signature_key(store, mask, s, p, o))
+            if entry != 0:
+                first = load64(entry, DISPATCH_FIRST)
+                store64(ranges, 2 * count, first)
+                store64(ranges, 2 * count + 1, first + load64(entry, DISPATCH_COUNT))
+                indexes |= load64(entry, DISPATCH_INDEXES)
                 count += 1
         masks >>= 1
         mask += 1
@@ -211,6 +228,19 @@ def match(
     walked = np.int64(0)
     inserted = np.int64(0)
     repeated = np.int64(0)
+    # Addresses: what is passed on to other functions must not be an array (see `descriptor`).
+    all_stores = descriptor(stores, 0)
+    all_entries = np.int64(entries.ctypes.data)
+    all_steps = np.int64(steps.ctypes.data)
+    table = np.int64(dispatch.ctypes.data)
+    last = np.int64(dispatch.shape[0] - 1)
+    spans = np.int64(ranges.ctypes.data)
+    frames = np.int64(stack.ctypes.data)
+    vars = np.int64(bound.ctypes.data)
+    rows = np.int64(out.ctypes.data)
+    row_size = np.int64(8 * out.shape[1])
+    shown = np.int64(outputs.ctypes.data)
+    shown_size = np.int64(8 * outputs.shape[1])
 
     while i < n:
         store = feeds[feed[i], f]
@@ -218,19 +248,20 @@ def match(
             i += 1
             f = np.int64(0)
             continue
+        desc = all_stores + store * (8 * FIELDS)
         s = ss[i]
         p = ps[i]
         o = os[i]
         if r < 0:
             if i + AHEAD < n:
-                expect(stores, store, ss[i + AHEAD], ps[i + AHEAD], os[i + AHEAD])
-            n_ranges, indexes = find_ranges(s, p, o, store, wild, dispatch, ranges)
+                expect(desc, ss[i + AHEAD], ps[i + AHEAD], os[i + AHEAD])
+            n_ranges, indexes = find_ranges(s, p, o, store, wild[store], table, last, spans)
             if n_ranges == 0:
                 f += 1
                 continue
-            number = insert(stores, store, indexes | 1, time[i], event[i], s, p, o)
+            number = insert(desc, indexes | 1, time[i], event[i], s, p, o)
             if number < 0:
-                if number < -2:
+                if number <= FULL_ROWS:
                     status = np.int64(GROW)
                     detail = store * 16 - number
                     break
@@ -239,86 +270,86 @@ def match(
                 continue
             inserted += 1
             r = np.int64(0)
-            e = ranges[0, 0]
+            e = load64(spans, 0)
             level = np.int64(-1)
 
-        new_row = row_address(stores, store, number)
-        where = graph[i]
-        now = stores[store, KIND] == NOW
+        new_row = row_address(desc, number)
+        now = load64(desc, KIND) == NOW
         stopped = False
         while r < n_ranges:
-            last = ranges[r, 1]
-            while e < last:
-                query = entries[e, ENTRY_QUERY]
-                n_steps = entries[e, ENTRY_STEPS]
-                first = entries[e, ENTRY_FIRST]
+            end_of_range = load64(spans, 2 * r + 1)
+            while e < end_of_range:
+                entry = all_entries + e * (8 * ENTRY_CELLS)
+                query = load64(entry, ENTRY_QUERY)
+                deepest = load64(entry, ENTRY_STEPS) - 1
+                first = all_steps + load64(entry, ENTRY_FIRST) * (8 * STEP_CELLS)
                 if level < 0:
-                    if not (
-                        meet(entries[e, ENTRY_TERMS], entries[e, ENTRY_TERMS + 1], s, bound)
-                        and meet(entries[e, ENTRY_TERMS + 2], entries[e, ENTRY_TERMS + 3], p, bound)
-                        and meet(entries[e, ENTRY_TERMS + 4], entries[e, ENTRY_TERMS + 5], o, bound)
-                    ):
+                    if not fits(entry + 8 * ENTRY_TERMS, s, p, o, vars):
                         e += 1
                         continue
-                    if n_steps == 0:
+                    begin = load64(new_row, ROW_FROM)
+                    end = load64(new_row, ROW_TO)
+                    if deepest < 0:
                         if written == room:
                             stopped = True
                             break
                         emit(
-                            out,
-                            written,
+                            rows + written * row_size,
                             query,
-                            load64(new_row, ROW_FROM),
-                            event[i] if now else load64(new_row, ROW_TO),
-                            where,
-                            bound,
-                            outputs,
+                            begin,
+                            event[i] if now else end,
+                            graph[i],
+                            vars,
+                            shown + query * shown_size,
                         )
                         written += 1
                         e += 1
                         continue
                     level = np.int64(0)
-                    stack[0, 1] = load64(new_row, ROW_FROM)
-                    stack[0, 2] = load64(new_row, ROW_TO)
-                    stack[0, 0] = first_row(stores, steps, first, bound)
+                    store64(frames, 0, first_row(all_stores, first, vars))
+                    store64(frames, 1, begin)
+                    store64(frames, 2, end)
                     probes += 1
                 while level >= 0:
-                    step = first + level
-                    target = steps[step, STEP_STORE]
-                    candidate = stack[level, 0]
-                    if candidate < stores[target, TAIL]:
+                    step = first + level * (8 * STEP_CELLS)
+                    frame = frames + level * (8 * FRAME_CELLS)
+                    target = all_stores + load64(step, STEP_STORE) * (8 * FIELDS)
+                    candidate = load64(frame, 0)
+                    if candidate < load64(target, TAIL):
                         level -= 1
                         continue
-                    if level == n_steps - 1 and written == room:
+                    if level == deepest and written == room:
                         stopped = True
                         break
                     walked += 1
-                    stack[level, 0] = older_row(stores, target, steps[step, STEP_KIND], candidate)
-                    if steps[step, STEP_OLDER] != 0 and candidate >= number:
+                    store64(frame, 0, older_row(target, load64(step, STEP_KIND), candidate))
+                    if load64(step, STEP_OLDER) != 0 and candidate >= number:
                         continue
-                    row = row_address(stores, target, candidate)
-                    begin = max(stack[level, 1], load64(row, ROW_FROM))
-                    end = min(stack[level, 2], load64(row, ROW_TO))
+                    row = row_address(target, candidate)
+                    begin = max(load64(frame, 1), load64(row, ROW_FROM))
+                    end = min(load64(frame, 2), load64(row, ROW_TO))
                     if begin >= end:
                         continue
-                    if not (
-                        meet(steps[step, STEP_TERMS], steps[step, STEP_TERMS + 1], load64(row, ROW_S), bound)
-                        and meet(
-                            steps[step, STEP_TERMS + 2], steps[step, STEP_TERMS + 3], load64(row, ROW_P), bound
-                        )
-                        and meet(
-                            steps[step, STEP_TERMS + 4], steps[step, STEP_TERMS + 5], load64(row, ROW_O), bound
-                        )
-                    ):
+                    terms = step + 8 * STEP_TERMS
+                    if not fits(terms, load64(row, ROW_S), load64(row, ROW_P), load64(row, ROW_O), vars):
                         continue
-                    if level == n_steps - 1:
-                        emit(out, written, query, begin, event[i] if now else end, where, bound, outputs)
+                    if level == deepest:
+                        emit(
+                            rows + written * row_size,
+                            query,
+                            begin,
+                            event[i] if now else end,
+                            graph[i],
+                            vars,
+                            shown + query * shown_size,
+                        )
                         written += 1
                         continue
                     level += 1
-                    stack[level, 1] = begin
-                    stack[level, 2] = end
-                    stack[level, 0] = first_row(stores, steps, step + 1, bound)
+                    frame += 8 * FRAME_CELLS
+                    store64(frame, 0, first_row(all_stores, step + 8 * STEP_CELLS, vars))
+                    store64(frame, 1, begin)
+                    store64(frame, 2, end)
                     probes += 1
                 if stopped:
                     break
@@ -327,7 +358,7 @@ def match(
                 break
             r += 1
             if r < n_ranges:
-                e = ranges[r, 0]
+                e = load64(spans, 2 * r)
         if stopped:
             status = np.int64(FULL)
             break
@@ -343,7 +374,6 @@ def match(
     cursor[LEVEL] = level
     cursor[NUMBER] = number
     cursor[WRITTEN] = written
-    cursor[STATUS] = status
     cursor[DETAIL] = detail
     counters[INSERTED] += inserted
     counters[REPEATED] += repeated

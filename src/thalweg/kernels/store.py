@@ -74,17 +74,23 @@ def same_key(kind, row, s, p, o):
 
 
 @njit(cache=True, nogil=True)
-def row_address(stores, store, number):
-    """The address of row `number` of a store."""
-    return stores[store, ROWS] + (number & stores[store, MASK]) * np.int64(8 * ROW_CELLS)
+def descriptor(stores, store):
+    """The address of a store's descriptor. Functions pass it instead of arrays, which Numba counts references to."""
+    return np.int64(stores.ctypes.data) + np.int64(store) * np.int64(8 * FIELDS)
 
 
 @njit(cache=True, nogil=True)
-def newest(stores, store, kind, s, p, o):
+def row_address(desc, number):
+    """The address of row `number` of a store."""
+    return load64(desc, ROWS) + (number & load64(desc, MASK)) * np.int64(8 * ROW_CELLS)
+
+
+@njit(cache=True, nogil=True)
+def newest(desc, kind, s, p, o):
     """The newest live row with the key that `kind` makes of (s, p, o), or -1."""
-    table = stores[store, TABLES + 3 * kind]
-    mask = stores[store, TABLES + 3 * kind + 1]
-    tail = stores[store, TAIL]
+    table = load64(desc, TABLES + 3 * kind)
+    mask = load64(desc, TABLES + 3 * kind + 1)
+    tail = load64(desc, TAIL)
     hashed = fingerprint(kind, s, p, o)
     mark = (hashed | USED) & ~NUMBER
     slot = hashed & mask
@@ -94,17 +100,17 @@ def newest(stores, store, kind, s, p, o):
             return np.int64(-1)
         if entry & ~NUMBER == mark:
             number = entry & NUMBER
-            if number >= tail and same_key(kind, row_address(stores, store, number), s, p, o):
+            if number >= tail and same_key(kind, row_address(desc, number), s, p, o):
                 return number
         slot = (slot + 1) & mask
 
 
 @njit(cache=True, nogil=True)
-def _place(stores, store, kind, s, p, o):
+def _place(desc, kind, s, p, o):
     """Where the entry of a key is or will be: (slot, newest row or -1)."""
-    table = stores[store, TABLES + 3 * kind]
-    mask = stores[store, TABLES + 3 * kind + 1]
-    tail = stores[store, TAIL]
+    table = load64(desc, TABLES + 3 * kind)
+    mask = load64(desc, TABLES + 3 * kind + 1)
+    tail = load64(desc, TAIL)
     hashed = fingerprint(kind, s, p, o)
     mark = (hashed | USED) & ~NUMBER
     slot = hashed & mask
@@ -117,115 +123,116 @@ def _place(stores, store, kind, s, p, o):
         if number < tail:
             if free < 0:
                 free = slot
-        elif entry & ~NUMBER == mark and same_key(kind, row_address(stores, store, number), s, p, o):
+        elif entry & ~NUMBER == mark and same_key(kind, row_address(desc, number), s, p, o):
             return slot, number
         slot = (slot + 1) & mask
 
 
 @njit(cache=True, nogil=True)
-def _link(stores, store, kind, slot, older, number, s, p, o):
+def _link(desc, kind, slot, older, number, s, p, o):
     """Makes row `number` the newest of its key, and `older` the next in its chain."""
-    table = stores[store, TABLES + 3 * kind]
+    table = load64(desc, TABLES + 3 * kind)
     if load64(table, slot) == 0:
-        stores[store, TABLES + 3 * kind + 2] += 1
+        store64(desc, TABLES + 3 * kind + 2, load64(desc, TABLES + 3 * kind + 2) + 1)
     store64(table, slot, ((fingerprint(kind, s, p, o) | USED) & ~NUMBER) | number)
-    store32(row_address(stores, store, number), FIRST_LINK + kind, number - older if older >= 0 else 0)
+    store32(row_address(desc, number), FIRST_LINK + kind, number - older if older >= 0 else 0)
 
 
 @njit(cache=True, nogil=True)
-def evict(stores, store, now):
+def evict(desc, now):
     """Moves TAIL past the rows whose interval ended at or before `now`."""
-    tail = stores[store, TAIL]
-    head = stores[store, HEAD]
-    while tail < head and load64(row_address(stores, store, tail), ROW_TO) <= now:
+    tail = load64(desc, TAIL)
+    head = load64(desc, HEAD)
+    while tail < head and load64(row_address(desc, tail), ROW_TO) <= now:
         tail += 1
-    stores[store, TAIL] = tail
+    store64(desc, TAIL, tail)
 
 
 @njit(cache=True, nogil=True)
 def evict_all(stores, now):
     """Evicts in every store that has a window by time."""
     for store in range(stores.shape[0]):
-        kind = stores[store, KIND]
+        desc = descriptor(stores, store)
+        kind = load64(desc, KIND)
         if kind == RANGE or kind == STEPPED:
-            evict(stores, store, now)
+            evict(desc, now)
 
 
 @njit(cache=True, nogil=True)
-def insert(stores, store, indexes, time, event, s, p, o):
+def insert(desc, indexes, time, event, s, p, o):
     """Adds a triple that arrives at `time`; answers its row number, or why there is none.
 
     A triple that is alive already is one triple (SEMANTICS 1): its new row begins where the old one ends.
     `indexes` is the bit set of the index kinds that some plan probes for such a triple.
     """
-    kind = stores[store, KIND]
+    kind = load64(desc, KIND)
     begin = time
     end = np.int64(FOREVER)
     if kind == RANGE:
-        evict(stores, store, time)
-        end = time + stores[store, WIDTH]
+        evict(desc, time)
+        end = time + load64(desc, WIDTH)
         if end < time:
             end = np.int64(FOREVER)
     elif kind == STEPPED:
-        evict(stores, store, time)
-        step = stores[store, STEP]
-        since = time - stores[store, ORIGIN]
-        begin = stores[store, ORIGIN] + (since // step + 1) * step
-        end = stores[store, ORIGIN] + ((since + stores[store, WIDTH]) // step + 1) * step
+        evict(desc, time)
+        step = load64(desc, STEP)
+        since = time - load64(desc, ORIGIN)
+        begin = load64(desc, ORIGIN) + (since // step + 1) * step
+        end = load64(desc, ORIGIN) + ((since + load64(desc, WIDTH)) // step + 1) * step
         if begin >= end:
             return np.int64(INVISIBLE)
     elif kind == NOW:
-        if stores[store, EVENT] != event:
-            stores[store, EVENT] = event
-            stores[store, TAIL] = stores[store, HEAD]
+        if load64(desc, EVENT) != event:
+            store64(desc, EVENT, event)
+            store64(desc, TAIL, load64(desc, HEAD))
         end = time + 1
 
-    place, alive = _place(stores, store, SPO, s, p, o)
+    place, alive = _place(desc, SPO, s, p, o)
     if alive >= 0:
-        until = load64(row_address(stores, store, alive), ROW_TO)
+        until = load64(row_address(desc, alive), ROW_TO)
         if until >= end:
             return np.int64(DUPLICATE)
         if until > begin:
             begin = until
 
-    number = stores[store, HEAD]
-    if number - stores[store, TAIL] > stores[store, MASK]:
+    number = load64(desc, HEAD)
+    if number - load64(desc, TAIL) > load64(desc, MASK):
         return np.int64(FULL_ROWS)
     for index in range(INDEXES):
         if indexes >> index & 1:
             base = TABLES + 3 * index
-            if stores[store, base + 2] * 5 > stores[store, base + 1] * 3:
+            if load64(desc, base + 2) * 5 > load64(desc, base + 1) * 3:
                 return np.int64(FULL_TABLE - index)
 
-    row = row_address(stores, store, number)
+    row = row_address(desc, number)
     store64(row, ROW_S, s)
     store64(row, ROW_P, p)
     store64(row, ROW_O, o)
     store64(row, ROW_FROM, begin)
     store64(row, ROW_TO, end)
-    stores[store, HEAD] = number + 1
-    _link(stores, store, SPO, place, alive, number, s, p, o)
+    store64(desc, HEAD, number + 1)
+    _link(desc, SPO, place, alive, number, s, p, o)
     for index in range(1, INDEXES):
         if indexes >> index & 1:
-            slot, older = _place(stores, store, index, s, p, o)
-            _link(stores, store, index, slot, older, number, s, p, o)
+            slot, older = _place(desc, index, s, p, o)
+            _link(desc, index, slot, older, number, s, p, o)
     return number
 
 
 @njit(cache=True, nogil=True)
-def older_row(stores, store, kind, number):
+def older_row(desc, kind, number):
     """The next older row in the chain of `kind`, or -1; it may be below TAIL."""
     if kind == ALL:
         return number - 1
-    link = load32(row_address(stores, store, number), FIRST_LINK + kind)
+    link = load32(row_address(desc, number), FIRST_LINK + kind)
     return number - link if link != 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
-def expect(stores, store, s, p, o):
+def expect(desc, s, p, o):
     """Asks for the memory that the arrival of a triple will touch first."""
-    table = stores[store, TABLES + 3 * SPO]
-    prefetch(table, fingerprint(SPO, s, p, o) & stores[store, TABLES + 3 * SPO + 1])
+    table = load64(desc, TABLES + 3 * SPO)
+    prefetch(table, fingerprint(SPO, s, p, o) & load64(desc, TABLES + 3 * SPO + 1))
 
 
 @njit(cache=True, nogil=True)

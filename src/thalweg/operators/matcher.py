@@ -24,7 +24,7 @@ class Matcher:
         self.stores = WindowStores([window for _, window in program.stores], program.indexes)
         self.counters = np.zeros(kernel.COUNTERS, np.int64)
         self._cursor = np.zeros(kernel.CURSOR_CELLS, np.int64)
-        self._stack = np.zeros((max(program.depth, 1), 3), np.int64)
+        self._stack = np.zeros((max(program.depth, 1), kernel.FRAME_CELLS), np.int64)
         self._ranges = np.zeros((8, 2), np.int64)
         self._bound = np.zeros(max(program.variables, 1), np.int64)
         width = max((len(names) for names in program.outputs_of), default=0)
