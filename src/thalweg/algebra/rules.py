@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from thalweg.algebra.nodes import Const, Query, Term, Var
+from thalweg.algebra.nodes import Const, Pattern, Query, Term, Var
 
 
 def fix_equal_variables(query: Query) -> Query:
@@ -36,9 +36,10 @@ def fix_equal_variables(query: Query) -> Query:
 
 def drop_repeated_patterns(query: Query) -> Query:
     """Keep one of several equal patterns of a source: all of them match the same triple, always."""
-    first = {(p.terms, p.source): p for p in reversed(query.patterns)}
-    kept = tuple(p for p in query.patterns if first[(p.terms, p.source)] is p)
-    return query if len(kept) == len(query.patterns) else replace(query, patterns=kept)
+    kept: dict[tuple[object, int], Pattern] = {}
+    for pattern in query.patterns:
+        kept.setdefault((pattern.terms, pattern.source), pattern)
+    return query if len(kept) == len(query.patterns) else replace(query, patterns=tuple(kept.values()))
 
 
 RULES: tuple[Callable[[Query], Query], ...] = (fix_equal_variables, drop_repeated_patterns)

@@ -123,13 +123,20 @@ def _elements(root: Any) -> list[Any]:
 
 
 def _place(text: str, at: int, tokens: Any) -> None:
-    tokens[0].at = at
+    tokens[0].at = _after_space(text, at)
 
 
 def _placed(kind: type, text: str, at: int, tokens: Any) -> Any:
     term = kind(tokens[0])
-    term.at = at
+    term.at = _after_space(text, at)
     return term
+
+
+def _after_space(text: str, at: int) -> int:
+    """Where the token itself begins: some elements of the grammar count the space before it as theirs."""
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at
 
 
 def _furthest_failure(grammar: _Grammar, text: str) -> GrammarError:

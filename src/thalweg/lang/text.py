@@ -16,10 +16,10 @@ _PIECES = re.compile(
              | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*')
   | (?P<escape>\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8})
   | \\.
-  | (?P<bad>[\x00\ud800-\udfff])
     """,
     re.VERBOSE | re.DOTALL,
 )
+_FORBIDDEN = re.compile("[\x00\ud800-\udfff]")
 _LEGAL = {"iri": re.compile(r'<[^<>"{}|^`\\\x00-\x20]*>'), "escape": re.compile(r"[\w\u00b7\u203f\u2040-]")}
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _ECHAR = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f", '"': '"', "'": "'", "\\": "\\"}
@@ -56,12 +56,12 @@ class QueryText:
         raise UnsupportedError(reason, source=self.source, line=line, column=column)
 
     def _prepare(self) -> str:
+        if bad := _FORBIDDEN.search(self.written):
+            self._fail_in_written(f"the character U+{ord(bad[0]):04X} cannot be in a query", bad.start())
         out: list[str] = []
         length = done = 0
         for match in _PIECES.finditer(self.written):
             kind, piece = match.lastgroup, match[0]
-            if kind == "bad":
-                self._fail_in_written(f"the character U+{ord(piece):04X} cannot be in a query", match.start())
             if kind == "comment":
                 new = " " * len(piece)
             elif kind == "string" and "\\" in piece:

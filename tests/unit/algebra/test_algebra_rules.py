@@ -1,0 +1,70 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from queries import P, query
+
+from thalweg.algebra.nodes import Const, Equality, Pattern, Var
+from thalweg.algebra.rules import drop_repeated_patterns, fix_equal_variables, rewrite
+
+A, B = (Const.iri(f"http://ex/{name}") for name in "ab")
+
+
+def test_a_rule_that_finds_nothing_to_do_returns_the_same_query():
+    same = query()
+    assert rewrite(same) is same
+
+
+def test_a_variable_with_two_values_is_refused():
+    with pytest.raises(ValueError, match="two values"):
+        fix_equal_variables(query(equalities=(Equality("x", A), Equality("x", B))))
+
+
+def test_a_variable_of_no_pattern_is_refused():
+    with pytest.raises(ValueError, match="no pattern"):
+        fix_equal_variables(query(equalities=(Equality("z", A),)))
+
+
+def test_the_same_pattern_over_two_sources_is_two_patterns():
+    one = query().patterns[0]
+    sources = (*query().sources, replace(query().sources[0], name="w"))
+    kept = drop_repeated_patterns(query(sources=sources, patterns=(one, replace(one, source=1), one)))
+    assert [p.source for p in kept.patterns] == [0, 1]
+
+
+TERMS = st.sampled_from([Var("x"), Var("y"), Var("z"), A, B, P])
+PATTERNS = st.lists(st.builds(Pattern, TERMS, TERMS, TERMS), min_size=1, max_size=4)
+TRIPLES = st.frozensets(st.tuples(*[st.sampled_from([A, B, P])] * 3), max_size=8)
+
+
+@given(PATTERNS, TRIPLES, st.dictionaries(st.sampled_from("xyz"), st.sampled_from([A, B]), max_size=2))
+def test_rules_change_no_answer(patterns, triples, values):
+    bound = {name for pattern in patterns for name in pattern.variables}
+    values = {name: value for name, value in values.items() if name in bound}
+    before = query(
+        select=tuple(sorted(bound)),
+        patterns=tuple(patterns),
+        equalities=tuple(Equality(name, value) for name, value in values.items()),
+    )
+    after = rewrite(before)
+    assert not after.equalities
+    assert answer(after, triples) == answer(before, triples)
+
+
+def answer(asked, triples):
+    solutions = [dict(asked.fixed)]
+    for pattern in asked.patterns:
+        solutions = [
+            more for one in solutions for triple in triples if (more := joined(one, pattern, triple))
+        ]
+    kept = [s for s in solutions if all(s[e.variable] == e.value for e in asked.equalities)]
+    return sorted([tuple(s[name].text for name in asked.select) for s in kept])
+
+
+def joined(solution, pattern, triple):
+    bindings = dict(solution)
+    for term, value in zip(pattern.terms, triple, strict=True):
+        if (bindings.setdefault(term.name, value) if isinstance(term, Var) else term) != value:
+            return None
+    return bindings or {"": None}

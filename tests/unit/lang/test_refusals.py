@@ -1,0 +1,159 @@
+import pytest
+
+from thalweg.errors import QueryError, UnsupportedError
+from thalweg.lang import parse
+
+PREFIX = "PREFIX : <http://ex/>\n"
+
+
+def refusal(text, kind=QueryError, stream="http://ex/s"):
+    with pytest.raises(kind) as caught:
+        parse(text, source="q.rq", stream=stream)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "construct", "line", "column"),
+    [
+        ("SELECT *\n{ ?x :p ?y OPTIONAL { ?x :q ?z } }", "OPTIONAL", 3, 12),
+        ("SELECT *\n{ { ?x :p ?y } UNION { ?x :q ?z } }", "UNION", 3, 3),
+        ("SELECT * { ?x :p ?y MINUS { ?x :q ?z } }", "MINUS", 2, 21),
+        ("SELECT * { GRAPH :g { ?x :p ?y } }", "GRAPH", 2, 12),
+        ("SELECT * { SERVICE :g { ?x :p ?y } }", "SERVICE", 2, 12),
+        ("SELECT * { ?x :p ?y BIND(1 AS ?z) }", "BIND", 2, 21),
+        ("SELECT * { ?x :p ?y VALUES ?x { :a } }", "VALUES", 2, 21),
+        ("SELECT * { ?x :p ?y } VALUES ?x { :a }", "VALUES", 2, 23),
+        ("SELECT * { { SELECT * { ?x :p ?y } } }", "SELECT inside", 2, 14),
+        ("SELECT ?x { ?x :p ?y } GROUP BY ?x", "GROUP BY", 2, 24),
+        ("SELECT ?x { ?x :p ?y } HAVING (?x > 1)", "HAVING", 2, 24),
+        ("SELECT ?x { ?x :p ?y } ORDER BY ?x", "ORDER BY", 2, 24),
+        ("SELECT ?x { ?x :p ?y } LIMIT 5", "LIMIT", 2, 24),
+        ("SELECT ?x (COUNT(*) AS ?n) { ?x :p ?y }", "expressions in SELECT", 2, 11),
+        ("SELECT * FROM :g { ?x :p ?y }", "FROM a graph", 2, 10),
+        ("SELECT * FROM NAMED :g { ?x :p ?y }", "FROM a graph", 2, 10),
+        ("ASK { ?x :p ?y }", "ASK", 2, 1),
+        ("CONSTRUCT { ?x :p ?y } WHERE { ?x :p ?y }", "CONSTRUCT", 2, 1),
+        ("DESCRIBE ?x { ?x :p ?y }", "DESCRIBE", 2, 1),
+        ("INSERT DATA { :a :b :c }", "Update", 2, 1),
+        ("SELECT * { ?x :p/:q ?y }", "property path", 2, 15),
+        ("SELECT * { ?x ^:p ?y }", "property path", 2, 15),
+        ("SELECT * { ?x :p+ ?y }", "property path", 2, 15),
+        ("SELECT * { ?x :p|a ?y }", "property path", 2, 15),
+        ("SELECT * { ?x !:p ?y }", "property path", 2, 15),
+        ("SELECT * { ?x :p ?y FILTER(?y > 5) }", "FILTER", 2, 21),
+        ("SELECT * { ?x :p ?y FILTER(?y = 5) }", "value of a literal", 2, 21),
+        ("SELECT * { ?x :p ?y FILTER(?x = ?y) }", "FILTER", 2, 21),
+        ("SELECT * { ?x :p ?y FILTER(?x = :a || ?x = :b) }", "FILTER", 2, 21),
+        ("SELECT * { ?x :p ?y FILTER(!(?x = :a)) }", "FILTER", 2, 21),
+        ("SELECT * { ?x :p ?y FILTER regex(?y, 'a') }", "FILTER", 2, 21),
+        ("SELECT * { ?x :p ?y FILTER NOT EXISTS { ?x :q ?y } }", "FILTER", 2, 21),
+        ("SELECT * { }", "without any triple pattern", 2, 1),
+        ("SELECT * FROM STREAM :s [ELEMENTS 5] { ?x :p ?y }", "ELEMENTS", 2, 26),
+        ("SELECT * FROM STREAM :s [TRIPLES 5 STEP 1] { ?x :p ?y }", "TRIPLES", 2, 26),
+        (
+            "SELECT * FROM STREAM :s [RANGE 1] FROM STREAM :t [RANGE 2] { ?x :p ?y }",
+            "different windows",
+            2,
+            35,
+        ),
+        (
+            "SELECT * FROM NAMED WINDOW :w ON :s [NOW] { WINDOW ?w { ?x :p ?y } }",
+            "WINDOW with a variable",
+            2,
+            52,
+        ),
+        (
+            "SELECT * FROM STREAM :t FROM NAMED WINDOW :w ON :s [NOW] { WINDOW :w { ?x :p ?y } ?y :q ?z }",
+            "[NOW] together",
+            2,
+            43,
+        ),
+        (
+            "REGISTER DSTREAM :o AS SELECT * FROM STREAM :s [NOW] { ?x :p ?y }",
+            "DSTREAM of [NOW]",
+            2,
+            1,
+        ),
+        ("REGISTER QUERY q COMPUTED EVERY 5m AS SELECT * FROM STREAM :s { ?x :p ?y }", "COMPUTED", 2, 18),
+    ],
+)
+def test_what_is_not_supported_is_refused_where_it_is_written(text, construct, line, column):
+    error = refusal(PREFIX + text, UnsupportedError)
+    assert construct in error.reason
+    assert (error.line, error.column) == (line, column)
+    assert str(error).startswith(f"q.rq:{line}:{column}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "line", "column"),
+    [
+        ("", "ends too early", 1, 1),
+        ("SELECT * WHERE", "ends too early", 1, 15),
+        ("SELECT * {", "'{' is never closed", 1, 10),
+        ("SELECT * { ?x ?y ?z ) }", "')' closes nothing", 1, 21),
+        ("SELECT * { ?x ?y }", "'}'", 1, 18),
+        ("SELECT * {\n ?x ?y ?z }\n more", "'more'", 3, 2),
+        ("SELECT * { ?x <a:a> 'open }", '"\'"', 1, 21),
+        ("SELECT * { ?x ex:p ?y }", "unknown prefix 'ex:'", 1, 15),
+        ("SELECT * { ?x ?p <rel> }", "<rel> is relative", 1, 18),
+        ("SELECT * { ?x ?p 'a'^^<rel> }", "<rel> is relative", 1, 18),
+        ('PREFIX : <x:> SELECT * { ?x ?p :a\\"b }', "no IRI can have", 1, 32),
+        ("SELECT * { ?x ?y 'a\\qb' }", "unknown escape", 1, 20),
+        ("SELECT * { ?x ?y '\\uD800' }", "not a character", 1, 19),
+        ("SELECT * { ?x ?y <a:\\u003E> }", "hides a character", 1, 18),
+        ("SELECT * { ?x ?y\\u0020 ?z }", "hides a character", 1, 17),
+        ("SELECT * { ?x ?y \x00 }", "U+0000", 1, 18),
+        ("SELECT * { ?x ?y '\ud800' }", "U+D800", 1, 19),
+        ("SELECT * FROM STREAM 's' { ?x ?y ?z }", "expected a stream", 1, 22),
+        ("SELECT * FROM STREAM <s> [RANGE 0] { ?x ?y ?z }", "longer than nothing", 1, 33),
+        ("SELECT * FROM STREAM <s> [RANGE 1 STEP 0] { ?x ?y ?z }", "longer than nothing", 1, 40),
+        ("SELECT * FROM STREAM <s> [RANGE] { ?x ?y ?z }", "needs a duration", 1, 32),
+        ("SELECT * FROM STREAM <s> [RANGE soon] { ?x ?y ?z }", "not a duration: 'soon'", 1, 33),
+        ("SELECT * FROM STREAM <s> [RANGE P1M] { ?x ?y ?z }", "years or months", 1, 33),
+        ("SELECT * FROM STREAM <s> [SLIDE 5] { ?x ?y ?z }", "a window is", 1, 27),
+        ("SELECT * FROM STREAM <s> [NOW 5] { ?x ?y ?z }", "expected ]", 1, 31),
+        ("SELECT * FROM NAMED WINDOW <w> <s> { WINDOW <w> { ?x ?y ?z } }", "expected ON", 1, 32),
+        ("SELECT * { WINDOW <w> { ?x ?y ?z } }", "no FROM NAMED WINDOW declares the window <w>", 1, 12),
+        (
+            "SELECT * FROM NAMED WINDOW <w> ON <s> FROM NAMED WINDOW <w> ON <t> { WINDOW <w> { ?x ?y ?z } }",
+            "declared twice",
+            1,
+            57,
+        ),
+        ("SELECT * FROM NAMED WINDOW <w> ON <s> { ?x ?y ?z }", "no FROM STREAM fills it", 1, 41),
+        ("REGISTER <o> AS SELECT * FROM STREAM <s> { ?x ?y ?z }", "expected RSTREAM", 1, 10),
+        ("REGISTER RSTREAM AS SELECT * FROM STREAM <s> { ?x ?y ?z }", "the output stream", 1, 18),
+        ("SELECT * REGISTER QUERY q AS FROM STREAM <s> { ?x ?y ?z }", "before its SELECT", 1, 10),
+        ("SELECT * { ?x ?y ?z FILTER(?w = <a:a>) }", "?w is bound by no pattern", 1, 21),
+        ("SELECT * { { ?x ?y ?z } { ?z ?y ?w FILTER(?x = <a:a>) } }", "?x is bound by no pattern", 1, 36),
+        ("SELECT * { ?x ?y ?z FILTER(?x = <a:a> && ?x = <b:b>) }", "cannot be <a:a> and <b:b>", 1, 21),
+        ("SELECT * { { _:b ?y ?z } { _:b ?y ?w } }", "_:b is used in two groups", 1, 32),
+    ],
+)
+def test_what_is_wrong_is_refused_where_it_is_written(text, reason, line, column):
+    error = refusal(text)
+    assert not isinstance(error, UnsupportedError)
+    assert reason in error.reason
+    assert (error.line, error.column) == (line, column)
+
+
+def test_a_query_that_names_no_stream_needs_one():
+    assert "names no stream" in refusal("SELECT * { ?x ?y ?z }", stream=None).reason
+
+
+def test_text_that_is_not_utf_8_is_refused():
+    error = refusal(b"SELECT *\n{ ?x ?y '\xff' }")
+    assert str(error) == "q.rq:2: this is not UTF-8 text"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * " + "{" * 2000 + "}" * 2000,
+        "SELECT * { ?x ?y ?z FILTER" + "(" * 2000 + "?x" + ")" * 2000 + "}",
+        "SELECT * { ?x ?y " + "[ ?y " * 2000 + "?z" + "]" * 2000 + "}",
+        "SELECT * { ?x ?y " + "(" * 2000 + "?z" + ")" * 2000 + "}",
+    ],
+)
+def test_hostile_nesting_is_an_error_and_no_stack_trace(text):
+    assert refusal(text).reason == "the query is nested too deeply"
