@@ -21,6 +21,7 @@ from thalweg.plan.program import shown_variables
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch
+from thalweg.rdf.ntriples import BlankNodes, Reader
 from thalweg.rdf.prune import Prune, Signature
 
 Ints = NDArray[np.int64]
@@ -104,7 +105,7 @@ class ContinuousQuery:
         columns = [arena.texts(delta.ids[:, k]) for k in range(len(self.names))]
         graphs: Iterable[str | None] = [None] * len(delta)
         if self.query.per_event:
-            graphs = [text or None for text in arena.texts(delta.graph)]
+            graphs = _graph_texts(arena, delta.graph)
         ops = ["+" if op > 0 else "-" for op in delta.op.tolist()]
         bindings = self._bindings(columns, len(delta))
         return [Row(*cells) for cells in zip(delta.at.tolist(), ops, bindings, graphs, strict=True)]
@@ -138,7 +139,7 @@ class Session:
         *,
         lateness: int | str = 0,
         on_error: str = "quarantine",
-        blank_nodes: str = "event",
+        blank_nodes: BlankNodes = "event",
         arena: Arena | None = None,
     ) -> None:
         if on_error not in ("quarantine", "fail"):
@@ -156,6 +157,7 @@ class Session:
         self._roots: list[Callable[[], Iterable[Ints]]] = []
         self._compact_at = _FEW_BYTES
         self._pushes = 0
+        self._readers: dict[str, Reader] = {}
 
     # Queries
 
@@ -228,12 +230,12 @@ class Session:
         self.stats.events += batch.events
         self.stats.triples += len(batch.time)
         self._reject(batch.rejects)
-        rows: Columns | None = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o)
+        rows: Columns = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o)
         homes = [home for home in self._sets if batch.stream in home.streams]
         if not homes:
             self.stats.unheard += batch.events
         if len(batch.time):
-            rows = self._in_time(state, rows, batch.clock)
+            rows = self._in_time(state, rows)
         state.clock = max(state.clock, batch.clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
@@ -307,8 +309,9 @@ class Session:
 
     def _event(self, stream: str, at: int, graph: str | bytes, name: str | None) -> EventBatch:
         self._pushes += 1
-        reader = GraphReader(self.arena, self.prune(), source=stream, blank_nodes=self._blank_nodes)
-        chunk = reader.read_event(graph.encode() if isinstance(graph, str) else graph, event=self._pushes)
+        chunk = self._reader(stream).read(
+            graph.encode() if isinstance(graph, str) else graph, offset=self._pushes
+        )
         count = len(chunk.s)
         return EventBatch(
             stream=stream,
@@ -323,7 +326,21 @@ class Session:
             events=1,
         )
 
-    def _in_time(self, state: _Stream, rows: Columns, clock: int) -> Columns:
+    def _reader(self, stream: str) -> Reader:
+        """The reader of pushed graphs, made anew when the queries change."""
+        reader = self._readers.get(stream)
+        if reader is None or reader.prune is not self.prune():
+            reader = self._readers[stream] = Reader(
+                self.arena,
+                self.prune(),
+                syntax="nt",
+                source=stream,
+                blank_nodes=self._blank_nodes,
+                per_event=0,
+            )
+        return reader
+
+    def _in_time(self, state: _Stream, rows: Columns) -> Columns:
         """The rows that are not late; the others go to the late output.
 
         An event is late when its time is before the watermark that the events before it have set, whatever
@@ -372,6 +389,12 @@ class Session:
         self.arena.compact(np.concatenate(live) if live else np.empty(0, np.int64))
         self.stats.compactions += 1
         self._compact_at = max(_FEW_BYTES, 2 * self.arena.used_bytes)
+
+
+def _graph_texts(arena: Arena, graphs: Ints) -> list[str | None]:
+    named = graphs != 0
+    texts = iter(arena.texts(graphs[named]))
+    return [next(texts) if there else None for there in named.tolist()]
 
 
 def _drained(kept: deque[T]) -> list[T]:
