@@ -19,7 +19,8 @@ _MOST_ROOM = 1 << 18
 class Matcher:
     """State of matching: the window stores, and where the kernel stands within a batch."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, room: int = _ROOM) -> None:
+        """`room` is how many solutions fit before the kernel first hands them over."""
         self.program = program
         self.stores = WindowStores([window for _, window in program.stores], program.indexes)
         self.counters = np.zeros(kernel.COUNTERS, np.int64)
@@ -28,7 +29,7 @@ class Matcher:
         self._ranges = np.zeros((8, 2), np.int64)
         self._bound = np.zeros(max(program.variables, 1), np.int64)
         width = max((len(names) for names in program.outputs_of), default=0)
-        self._out = np.zeros((_ROOM, kernel.OUT_BINDINGS + width), np.int64)
+        self._out = np.zeros((room, kernel.OUT_BINDINGS + width), np.int64)
 
     def step(
         self, feed: Ints, time: Ints, event: Ints, graph: Ints, s: Ints, p: Ints, o: Ints
