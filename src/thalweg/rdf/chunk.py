@@ -12,7 +12,7 @@ import pyarrow as pa
 from thalweg.kernels.times import NO_TIME
 from thalweg.rdf.arena import Arena, Ids
 
-__all__ = ["NO_TIME", "Chunk", "Reject"]
+__all__ = ["NO_TIME", "Chunk", "Reject", "replace_ids"]
 
 _MAGIC = b"TWC1"
 _HEADER = struct.Struct("<4sBxxxQQ")
@@ -110,7 +110,7 @@ class Chunk:
                 columns.append(np.full(rows, value, dtype=np.int64))
         differing = arena.merge(body[at:])
         if differing is not None:
-            columns[1:5] = [_replace(column, *differing) for column in columns[1:5]]
+            columns[1:5] = [replace_ids(column, *differing) for column in columns[1:5]]
         number, g, s, p, o, time = columns
         rejects = tuple(Reject(**reject) for reject in front["rejects"])
         return Chunk(
@@ -129,7 +129,8 @@ class Chunk:
         )
 
 
-def _replace(column: Ids, old: Ids, new: Ids) -> Ids:
+def replace_ids(column: Ids, old: Ids, new: Ids) -> Ids:
+    """The column with each id of `old` replaced by its neighbour in `new`."""
     order = np.argsort(old)
     place = np.searchsorted(old[order], column).clip(max=old.size - 1)
     hit = old[order][place] == column

@@ -16,8 +16,8 @@ _COLUMNS = ("time", "event", "graph", "s", "p", "o")
 class EventBatch:
     """Rows of one stream; those of an event are adjacent, `event` is its number in the stream (from 0).
 
-    clock: the largest time of an event of the stream up to the batch's end, also of events that left no row (NO_TIME
-    before the first); events: how many ended in this batch, with or without rows.
+    clock: the largest time of an event of the stream up to the batch's end, also of events that left no row
+    (NO_TIME before the first); events: how many ended in this batch, with or without rows.
     """
 
     stream: str

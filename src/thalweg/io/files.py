@@ -1,0 +1,218 @@
+"""Local files, plain or gzipped: whole lines in pieces, and the events in them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+from thalweg.errors import UsageError
+from thalweg.rdf.arena import Arena, Ids
+from thalweg.rdf.chunk import Reject
+from thalweg.rdf.events import EventBatch
+from thalweg.rdf.framing import Framer, Mode
+from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes, Reader, Syntax
+from thalweg.rdf.prune import Prune
+
+PIECE = 16 * 1024 * 1024
+_SUFFIXES: dict[str, Syntax] = {".nt": "nt", ".nq": "nq"}
+_GZIP = b"\x1f\x8b"
+
+
+def syntax_of(path: str | Path) -> Syntax:
+    """The line syntax that a file's name tells.
+
+    >>> syntax_of("quads.nq.gz")
+    'nq'
+    """
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    if not suffixes or suffixes[-1] not in _SUFFIXES:
+        known = ", ".join(f"*{suffix}, *{suffix}.gz" for suffix in _SUFFIXES)
+        raise UsageError(f"cannot tell the syntax of {path} from its name: expected {known}")
+    return _SUFFIXES[suffixes[-1]]
+
+
+@dataclass
+class pieces:  # noqa: N801 - it is called like the generator that it would be without `rejects`
+    """Whole lines of a file as pairs (offset in the unpacked file, bytes); the last may lack its line end.
+
+    After the iteration `rejects` says what could not be read (a gzip file that breaks off).
+    """
+
+    path: str | Path
+    size: int = PIECE
+    rejects: list[Reject] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[tuple[int, memoryview]]:
+        try:
+            with open(self.path, "rb") as file:
+                packed = file.read(2) == _GZIP or str(self.path).lower().endswith(".gz")
+                file.seek(0)
+                yield from self._packed() if packed else self._plain(file.fileno())
+        except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+            raise UsageError(f"cannot read {self.path}: {error.strerror}") from None
+
+    def _plain(self, file: int) -> Iterator[tuple[int, memoryview]]:
+        # What follows the last line end is read again with the next piece: cheaper than joining bytes.
+        offset = 0
+        size = self.size
+        while data := os.pread(file, size, offset):
+            cut = data.rfind(b"\n") + 1
+            if cut == 0 and len(data) == size:
+                size *= 2
+                continue
+            if cut == 0 or len(data) < size:
+                # Perhaps the end of the file: only an empty read is sure.
+                more = os.pread(file, size, offset + len(data))
+                if more:
+                    size = max(size, len(data) + len(more))
+                    continue
+                cut = len(data)
+            yield offset, memoryview(data)[:cut]
+            offset += cut
+            size = self.size
+
+    def _packed(self) -> Iterator[tuple[int, memoryview]]:
+        offset = 0
+        rest: list[bytes] = []
+        for data in self._unpacked():
+            cut = data.rfind(b"\n") + 1
+            if cut == 0:
+                rest.append(data)
+                continue
+            whole = b"".join([*rest, data[:cut]])
+            yield offset, memoryview(whole)
+            offset += len(whole)
+            rest = [data[cut:]]
+        last = b"".join(rest)
+        if self.rejects:
+            # The line at the break may look whole without being so.
+            shown = last[:2000].decode("utf-8", "replace")[:500]
+            self.rejects[-1] = Reject(str(self.path), 0, 0, self.rejects[-1].reason, shown)
+        elif last:
+            yield offset, memoryview(last)
+
+    def _unpacked(self) -> Iterator[bytes]:
+        with gzip.open(self.path, "rb") as file:
+            waiting: list[bytes] = []
+            size = 0
+            try:
+                while data := file.read1(min(self.size, 1 << 20)):
+                    waiting.append(data)
+                    size += len(data)
+                    if size >= self.size:
+                        yield b"".join(waiting)
+                        waiting, size = [], 0
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                self.rejects.append(Reject(str(self.path), 0, 0, f"the gzip file breaks off: {error}", ""))
+            if waiting:
+                yield b"".join(waiting)
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How files become events; None is what the syntax suggests (N-Triples: triples, N-Quads: graphs)."""
+
+    syntax: Syntax | None = None
+    mode: Mode | None = None
+    per_event: int = 1
+    unit_us: int = 1000
+    rate: int | float | Fraction | None = None
+    blank_nodes: BlankNodes = "event"
+    time_predicate: bytes = GENERATED_AT
+    piece: int = PIECE
+
+    def __post_init__(self) -> None:
+        if self.per_event < 1:
+            raise UsageError(f"an event of {self.per_event} statements")
+        if self.rate is not None and self.rate <= 0:
+            raise UsageError("the rate must be above 0")
+        if self.mode == "graphs" and self.syntax == "nt":
+            raise UsageError("N-Triples has no named graphs: frame it as triples")
+
+    def mode_for(self, syntax: Syntax) -> Mode:
+        """How files of this syntax are framed."""
+        if self.mode == "graphs" and syntax == "nt":
+            raise UsageError("N-Triples has no named graphs: frame it as triples")
+        return self.mode or ("triples" if syntax == "nt" else "graphs")
+
+
+class FileEvents:
+    """The events of files, one after the other, as an iterator of batches; the last closes the stream."""
+
+    def __init__(
+        self,
+        paths: Iterable[str | Path],
+        stream: str,
+        arena: Arena,
+        prune: Prune,
+        options: ReadOptions | None = None,
+    ) -> None:
+        self.options = options or ReadOptions()
+        self.arena = arena
+        self.prune = prune
+        self._files = [(str(path), self.options.syntax or syntax_of(path)) for path in paths]
+        modes: set[Mode] = {self.options.mode_for(syntax) for _, syntax in self._files} or {"triples"}
+        if len(modes) > 1:
+            raise UsageError("files of triples and of graphs in one stream: say how to frame them (mode)")
+        self.framer = Framer(
+            stream,
+            mode=modes.pop(),
+            per_event=self.options.per_event,
+            unit_us=self.options.unit_us,
+            rate=self.options.rate,
+            arena=arena,
+        )
+        self.statements = 0
+        self.bytes = 0
+        self._batches = self._read()
+
+    def __iter__(self) -> Iterator[EventBatch]:
+        return self
+
+    def __next__(self) -> EventBatch:
+        return next(self._batches)
+
+    def live(self) -> Ids:
+        """Ids that a compaction of the arena between two batches must keep."""
+        return self.framer.live()
+
+    def _read(self) -> Iterator[EventBatch]:
+        stream = self.framer.stream
+        timed = self.framer.mode == "graphs"
+        for path, syntax in self._files:
+            reader = Reader(
+                self.arena,
+                self.prune,
+                syntax=syntax,
+                source=path,
+                blank_nodes=self.options.blank_nodes,
+                per_event=self.options.per_event,
+                time_predicate=self.options.time_predicate if timed else b"",
+            )
+            source = pieces(path, self.options.piece)
+            for offset, data in source:
+                chunk = reader.read(data, offset=offset)
+                self.statements += chunk.statements
+                self.bytes += len(data)
+                yield self.framer.frame(chunk)
+            if source.rejects:
+                yield EventBatch.empty(stream, self.framer.clock, tuple(source.rejects))
+        yield self.framer.close()
+
+
+def read_events(
+    paths: Iterable[str | Path],
+    stream: str,
+    arena: Arena,
+    prune: Prune,
+    options: ReadOptions | None = None,
+) -> FileEvents:
+    """The events of local files for a runner in this process."""
+    return FileEvents(paths, stream, arena, prune, options)
