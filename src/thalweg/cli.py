@@ -1,0 +1,259 @@
+"""The command line. Commands load what they need when they are called, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from thalweg import __version__
+from thalweg.errors import QueryError, ThalwegError, UsageError
+
+if TYPE_CHECKING:
+    from thalweg.algebra.nodes import Query
+    from thalweg.io.job import Job
+
+USAGE, FAILURE, INTERRUPTED = 2, 1, 130
+# typer may bring its own copy of click: the base of its usage errors is found through a name that it exports.
+_ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="thalweg",
+    help="Continuous graph-pattern queries over RDF streams, in-process and on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Runner(StrEnum):
+    """Where a query runs."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+class BlankNodes(StrEnum):
+    """What a blank node's label is local to."""
+
+    EVENT = "event"
+    STABLE = "stable"
+
+
+class OnError(StrEnum):
+    """What malformed input does to a run."""
+
+    QUARANTINE = "quarantine"
+    FAIL = "fail"
+
+
+QueryFile = Annotated[
+    str, typer.Argument(metavar="QUERY.rq", help="A file with the query, or - for the input.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """Continuous graph-pattern queries over RDF streams, in-process and on Spark."""
+    if version:
+        print(f"thalweg {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    query: QueryFile,
+    stream: Annotated[
+        list[str],
+        typer.Option(
+            metavar="IRI=PATH",
+            help="A stream, and the file or folder it is read from (.nt, .nq, also .gz); may be repeated.",
+        ),
+    ],
+    on: Annotated[Runner, typer.Option(help="Where the query runs.")] = Runner.LOCAL,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Results: .jsonl or .csv. Else JSON lines to the output."),
+    ] = None,
+    per_event: Annotated[
+        int, typer.Option(metavar="N", min=1, help="N-Triples: statements of one event.")
+    ] = 1,
+    rate: Annotated[
+        int | None,
+        typer.Option(
+            metavar="R", min=1, help="N-Triples: events per second, instead of one per millisecond."
+        ),
+    ] = None,
+    blank_nodes: Annotated[
+        BlankNodes, typer.Option(help="Labels hold within an event, or everywhere in the stream.")
+    ] = BlankNodes.EVENT,
+    time_predicate: Annotated[
+        str | None,
+        typer.Option(metavar="IRI", help="N-Quads: says when a graph was made [prov:generatedAtTime]."),
+    ] = None,
+    lateness: Annotated[
+        str,
+        typer.Option(metavar="DURATION", help="How late an event may come: 10s, PT1M, 500 (milliseconds)."),
+    ] = "0",
+    quarantine: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Malformed input, as JSON lines.")
+    ] = None,
+    late: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Events that came too late, as JSON lines.")
+    ] = None,
+    on_error: Annotated[
+        OnError, typer.Option(help="Malformed input is set aside and counted, or ends the run.")
+    ] = OnError.QUARANTINE,
+    progress: Annotated[
+        bool | None,
+        typer.Option("--progress/--no-progress", help="Show progress [if the error output is a terminal]."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Spark: where a run is resumed from and saved to.")
+    ] = None,
+    drain: Annotated[
+        bool,
+        typer.Option("--drain", help="After the last event, let time run on until the windows are empty."),
+    ] = False,
+) -> None:
+    """Run a query over streams, and write how its answer changes."""
+    from thalweg.io.job import Job, Outputs, Reading, inputs_of
+
+    inputs = inputs_of(stream)
+    if checkpoint is not None and on is not Runner.SPARK:
+        raise UsageError("--checkpoint is for --on spark: a local run begins at the beginning")
+    parsed = parse_file(query, default=next(iter(inputs)) if len(inputs) == 1 else None)
+    job = Job.of(
+        parsed,
+        inputs,
+        Reading(per_event, rate, "stable" if blank_nodes is BlankNodes.STABLE else "event", time_predicate),
+        Outputs(out, quarantine, late),
+        lateness=lateness,
+        on_error=on_error.value,
+        drain=drain,
+    )
+    show = sys.stderr.isatty() if progress is None else progress
+    raise typer.Exit(_carry_out(job, on, checkpoint, show))
+
+
+@app.command()
+def explain(
+    query: QueryFile,
+    stream: Annotated[
+        str | None, typer.Option(metavar="IRI", help="The stream of a query that names none.")
+    ] = None,
+) -> None:
+    """Show how a query is read and how it will be run."""
+    parsed = parse_file(query, default=stream or "urn:thalweg:stream")
+    from thalweg.plan.explain import explain as explained
+
+    print(explained(parsed))
+
+
+@app.command()
+def demo() -> None:
+    """A small story on Spark: the readings of a grid, and the alarms in them as they are found."""
+    from thalweg.demo import run as tell
+
+    tell()
+
+
+@app.command()
+def bench(
+    suite: Annotated[str, typer.Argument(metavar="[SUITE]", help="Which figures.")] = "lubm",
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A file to use instead of a generated one (.nt, .nt.gz)."),
+    ] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The figures as JSON [bench-SUITE.json].")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Less data, in a fraction of the time.")] = False,
+    spark: Annotated[bool, typer.Option(help="Measure on Spark, too.")] = True,
+) -> None:
+    """Measure this machine: figures as a table and as JSON."""
+    if data is not None and not data.is_file():
+        raise UsageError("no such file", source=str(data))
+    from rich.console import Console
+
+    from thalweg import bench as benchmarks
+
+    report = benchmarks.run(suite, data=data, quick=quick, spark=spark)
+    Console().print(report.table())
+    report.write(json or Path(f"bench-{suite}.json"))
+
+
+def parse_file(path: str, *, default: str | None) -> Query:
+    """The query in a file; `default` is the stream that it reads if it names none."""
+    try:
+        text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"the query cannot be read: {error.strerror or error}", source=path) from None
+    from thalweg.lang import parse
+
+    return parse(text, source="the input" if path == "-" else path, stream=default)
+
+
+def _carry_out(job: Job, on: Runner, checkpoint: Path | None, show: bool) -> int:
+    """Run a job, tell at the end what it did, and return the exit code."""
+    from thalweg.io.progress import Meter
+
+    if on is Runner.SPARK:
+        from thalweg.spark.command import run_job as run_on_spark
+
+        with Meter(job, show) as meter:
+            done = run_on_spark(job, checkpoint, meter)
+    else:
+        from thalweg.io.local import run_job
+
+        with Meter(job, show) as meter:
+            done = run_job(job, meter)
+    for line in done.lines():
+        print(f"thalweg: {line}", file=sys.stderr)
+    return INTERRUPTED if done.interrupted else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0, 1 for a failed run, 2 for wrong usage or query, 130 for Ctrl-C."""
+    sys.exit(_main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    try:
+        code = app(
+            args=None if arguments is None else list(arguments), prog_name="thalweg", standalone_mode=False
+        )
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except _ClickException as error:
+        return _complain(error.format_message().rstrip("."), getattr(error, "exit_code", USAGE))
+    except (QueryError, UsageError) as error:
+        return _complain(str(error), USAGE)
+    except ThalwegError as error:
+        return _complain(str(error), FAILURE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `head` does. What is still buffered has nowhere to go either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", FAILURE)
+
+
+def _complain(reason: str, code: int) -> int:
+    print(f"thalweg: {reason}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

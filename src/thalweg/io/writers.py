@@ -1,0 +1,223 @@
+"""Result rows, quarantine and late events as text: JSON lines, or CSV by the name of the file."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Protocol, Self
+
+from thalweg.errors import UsageError
+from thalweg.instants import show_instant
+
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+CSV_SUFFIX = ".csv"
+
+
+class ResultRow(Protocol):
+    """A result row: when (microseconds), `+` or `-`, bindings in N-Triples form, and a graph for [NOW]."""
+
+    @property
+    def at(self) -> int: ...  # noqa: D102
+
+    @property
+    def op(self) -> str: ...  # noqa: D102
+
+    @property
+    def bindings(self) -> Mapping[str, str]: ...  # noqa: D102
+
+    @property
+    def graph(self) -> str | None: ...  # noqa: D102
+
+
+class Writer:
+    """A sink for result rows of the variables `names`; `rows` counts them. Use it in a `with` block."""
+
+    def __init__(self, out: IO[bytes], names: Sequence[str], *, close: bool = True) -> None:
+        self.names = tuple(names)
+        self.rows = 0
+        self._out = out
+        self._close = close
+
+    def columns(
+        self,
+        at: Sequence[int],
+        op: Sequence[str],
+        bindings: Mapping[str, Sequence[str]],
+        graph: Sequence[str | None] | None = None,
+    ) -> None:
+        """Write rows that are given as columns of equal lengths; `bindings` lacks unbound variables."""
+        if at:
+            self._out.write(self._format(at, op, bindings, graph))
+            self.rows += len(at)
+
+    def write(self, rows: Iterable[ResultRow]) -> None:
+        """Write rows that are given one by one."""
+        # Rows of one query bind the same variables, so that neighbours mostly share a shape.
+        shape: tuple[str, ...] | None = None
+        pending: list[ResultRow] = []
+        for row in rows:
+            names = tuple(name for name in self.names if name in row.bindings)
+            if names != shape or len(pending) >= 10_000:
+                self._rows(shape, pending)
+                shape, pending = names, []
+            pending.append(row)
+        self._rows(shape, pending)
+
+    def flush(self) -> None:
+        """Let readers of the output see what was written."""
+        self._out.flush()
+
+    def close(self) -> None:
+        """Finish the output; the standard output stays open."""
+        self._out.flush()
+        if self._close:
+            self._out.close()
+
+    def _rows(self, names: tuple[str, ...] | None, rows: list[ResultRow]) -> None:
+        if names is not None:
+            self.columns(
+                [row.at for row in rows],
+                [row.op for row in rows],
+                {name: [row.bindings[name] for row in rows] for name in names},
+                [row.graph for row in rows],
+            )
+
+    def _format(
+        self,
+        at: Sequence[int],
+        op: Sequence[str],
+        bindings: Mapping[str, Sequence[str]],
+        graph: Sequence[str | None] | None,
+    ) -> bytes:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None or not issubclass(kind, BrokenPipeError):
+            self.close()
+
+
+class JsonLines(Writer):
+    r"""One JSON object a line.
+
+    >>> out = io.BytesIO()
+    >>> JsonLines(out, ["x"]).columns([1_500_000], ["+"], {"x": ["<http://ex/a>"]})
+    >>> out.getvalue().decode()
+    '{"at": "1970-01-01T00:00:01.5Z", "op": "+", "bindings": {"x": "<http://ex/a>"}}\n'
+    """
+
+    def _format(
+        self,
+        at: Sequence[int],
+        op: Sequence[str],
+        bindings: Mapping[str, Sequence[str]],
+        graph: Sequence[str | None] | None,
+    ) -> bytes:
+        shown = {instant: show_instant(instant) for instant in set(at)}
+        columns = [_quoted(bindings[name]) for name in self.names if name in bindings]
+        keys = [json.dumps(name, ensure_ascii=False) for name in self.names if name in bindings]
+        graphs = [""] * len(at)
+        if graph is not None:
+            graphs = [f'"graph": {json.dumps(name, ensure_ascii=False)}, ' if name else "" for name in graph]
+        template = ", ".join(key.replace("%", "%%") + ": %s" for key in keys)
+        line = '{"at": "%s", "op": "%s", %s"bindings": {' + template + "}}\n"
+        heads = map(shown.__getitem__, at)
+        return "".join(map(line.__mod__, zip(heads, op, graphs, *columns, strict=True))).encode()
+
+
+class Csv(Writer):
+    """A table with a header: at, op, graph, and a column for each variable; terms are in N-Triples form."""
+
+    def __init__(self, out: IO[bytes], names: Sequence[str], *, close: bool = True) -> None:
+        super().__init__(out, names, close=close)
+        out.write(_table([["at", "op", "graph", *names]]))
+
+    def _format(
+        self,
+        at: Sequence[int],
+        op: Sequence[str],
+        bindings: Mapping[str, Sequence[str]],
+        graph: Sequence[str | None] | None,
+    ) -> bytes:
+        shown = {instant: show_instant(instant) for instant in set(at)}
+        none = [""] * len(at)
+        columns = [bindings.get(name, none) for name in self.names]
+        return _table(zip([shown[instant] for instant in at], op, graph or none, *columns, strict=True))
+
+
+class Records:
+    """A side output (quarantine, late events): one JSON object a line. Without a path it only counts."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.count = 0
+        self.first: Any = None
+        self._out = None if path is None else _open(path, path.suffixes)
+
+    def write(self, records: Iterable[Any]) -> None:
+        """Write dataclasses or mappings, one a line; `at` and `watermark` are instants."""
+        for record in records:
+            self.count += 1
+            if self.first is None:
+                self.first = record
+            if self._out is not None:
+                cells = _cells(record)
+                self._out.write(json.dumps(cells, ensure_ascii=False).encode() + b"\n")
+
+    def close(self) -> None:
+        """Finish the output."""
+        if self._out is not None:
+            self._out.close()
+
+
+def open_writer(path: Path | None, names: Sequence[str]) -> Writer:
+    """The writer that the name of a file asks for; without a name, JSON lines to the standard output."""
+    if path is None or str(path) == "-":
+        return JsonLines(sys.stdout.buffer, names, close=False)
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    kind = (
+        suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
+    )
+    if kind in JSON_SUFFIXES:
+        return JsonLines(_open(path, suffixes), names)
+    if kind == CSV_SUFFIX:
+        return Csv(_open(path, suffixes), names)
+    raise UsageError(
+        f"unknown output format: the name ends in {', '.join(JSON_SUFFIXES)} or .csv", source=str(path)
+    )
+
+
+def _open(path: Path, suffixes: Sequence[str]) -> IO[bytes]:
+    try:
+        if suffixes and suffixes[-1].lower() == ".gz":
+            return gzip.open(path, "wb", compresslevel=6)  # type: ignore[return-value]
+        return open(path, "wb")
+    except OSError as error:
+        raise UsageError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
+
+
+def _quoted(texts: Sequence[str]) -> list[str]:
+    """JSON strings; each distinct text is quoted once, because bindings repeat."""
+    known = {text: json.dumps(text, ensure_ascii=False) for text in set(texts)}
+    return [known[text] for text in texts]
+
+
+def _table(rows: Iterable[Iterable[str | None]]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerows(rows)
+    return out.getvalue().encode()
+
+
+def _cells(record: Any) -> dict[str, Any]:
+    cells = asdict(record) if is_dataclass(record) and not isinstance(record, type) else dict(record)
+    return cells | {key: show_instant(cells[key]) for key in ("at", "watermark") if key in cells}
