@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import glob, has_magic
 from typing import Any
 
@@ -18,17 +18,20 @@ from thalweg.errors import UsageError
 SUFFIXES = {".nt": "nt", ".nq": "nq"}
 VERSION = 1
 _BLOCK = 1 << 16
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
 class Piece:
     """A byte range `[start, end)` of one file: whole lines, or a whole gzipped file.
 
-    `seq` is the number of bytes that the stream admitted before it: a total order that does not depend on how
-    the range was cut. `last` marks the piece that ends a finite stream; it may be empty.
+    `source` is what the file is called in messages. `seq` is the number of bytes that the stream admitted
+    before it: a total order that does not depend on how the range was cut. `last` marks the piece that ends a
+    finite stream; it may be empty.
     """
 
     path: str
+    source: str
     start: int
     end: int
     seq: int
@@ -70,12 +73,18 @@ class Found:
 
 
 def is_gzip(path: str) -> bool:
-    """Whether a file is gzipped, by its name.
+    """Whether a file is gzipped, by its name or by its first bytes.
 
     >>> is_gzip("a.nt.gz"), is_gzip("a.nt")
     (True, False)
     """
-    return path.lower().endswith(".gz")
+    if path.lower().endswith(".gz"):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == _GZIP
+    except OSError:
+        return False
 
 
 def syntax_of(path: str, default: str | None = None) -> str | None:
@@ -217,29 +226,32 @@ def plan(
     start: Position,
     end: Position,
     *,
-    path_of: Callable[[str], str],
+    path_of: Callable[[str], tuple[str, str]],
     syntax: str | None,
     piece_bytes: int,
 ) -> list[Piece]:
-    """The pieces between two positions, in order. Each ends at a line end and is about `piece_bytes` long."""
+    """The pieces between two positions, in order. Each ends at a line end and is about `piece_bytes` long.
+
+    `path_of` gives the path of a file and what it is called in messages.
+    """
     pieces: list[Piece] = []
     seq = start.seq
     for name, high in end.files.items():
         low = start.files.get(name, 0)
-        path = path_of(name)
+        path, source = path_of(name)
+        whole = is_gzip(path) or not os.path.exists(path)
         kind = syntax_of(path, syntax) or "nt"
         while low < high:
-            if is_gzip(path) or high - low <= piece_bytes * 5 // 4 or not os.path.exists(path):
+            if whole or high - low <= piece_bytes * 5 // 4:
                 cut = high
             else:
                 cut = line_end_after(path, low + piece_bytes, high)
-            pieces.append(Piece(path, low, cut, seq, kind))
+            pieces.append(Piece(path, source, low, cut, seq, kind))
             seq += cut - low
             low = cut
     if end.ended and not start.ended:
         if pieces:
-            final = pieces.pop()
-            pieces.append(Piece(final.path, final.start, final.end, final.seq, final.syntax, last=True))
+            pieces.append(replace(pieces.pop(), last=True))
         else:
-            pieces.append(Piece("", 0, 0, seq, syntax or "nt", last=True))
+            pieces.append(Piece("", "", 0, 0, seq, syntax or "", last=True))
     return pieces

@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UsageError
+from thalweg.spark.source import register
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -77,7 +78,9 @@ def session(app: str = "thalweg", cores: int = 2, **conf: str) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
 
 
 def require_rocksdb(spark: SparkSession) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import has_magic
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -39,7 +40,9 @@ from thalweg.spark.pieces import (
     syntax_of,
 )
 
-PIECE_SCHEMA = "stream string, path string, start long, end long, seq long, syntax string, last boolean"
+PIECE_SCHEMA = (
+    "stream string, path string, source string, start long, end long, seq long, syntax string, last boolean"
+)
 MIB = 1 << 20
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -71,6 +74,7 @@ class Options:
     """The options of the source, checked."""
 
     path: str
+    given: str
     stream: str
     syntax: str | None = None
     max_bytes: int | None = 1 << 30
@@ -111,6 +115,7 @@ class Options:
             raise UsageError("option maxFilesPerTrigger of the rdf source is at least 1")
         return cls(
             path=path,
+            given=options["path"] if ":" not in options["path"] else path,
             stream=options.get("stream", "file://" + path),
             syntax=syntax,
             max_bytes=None if limit == "none" else size_of(limit, "maxBytesPerTrigger"),
@@ -220,7 +225,7 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of one task: its pieces. Runs in the task."""
         assert isinstance(partition, Share)
         for p in partition.pieces:
-            yield (partition.stream, p.path, p.start, p.end, p.seq, p.syntax, p.last)
+            yield (partition.stream, p.path, p.source, p.start, p.end, p.seq, p.syntax, p.last)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing is held for batches that are done."""
@@ -228,9 +233,10 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Nothing is held open."""
 
-    def _path_of(self, name: str) -> str:
-        root = self.options.path
-        return name if os.path.isabs(name) else os.path.join(root, name)
+    def _path_of(self, name: str) -> tuple[str, str]:
+        if not os.path.isabs(name):
+            return os.path.join(self.options.path, name), str(Path(self.options.given) / name)
+        return name, str(Path(self.options.given)) if name == self.options.path else name
 
     def _listing(self) -> list[Found]:
         found = listing(self.options.path, self.options.syntax)

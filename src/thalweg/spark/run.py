@@ -1,0 +1,183 @@
+"""Continuous queries over streaming frames: `run(events, text)`, and whole runs over files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from thalweg.engine import Row, Session
+from thalweg.errors import ThalwegError, UsageError
+from thalweg.io.files import ReadOptions
+from thalweg.rdf.framing import Mode
+from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
+from thalweg.spark.encode import CHUNK_SCHEMA, Reading, encoder
+from thalweg.spark.host import OUTPUT_SCHEMA, Host
+from thalweg.spark.live import Job
+from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
+from thalweg.spark.session import require_rocksdb
+from thalweg.spark.source import Options, register
+
+READ, ENGINE = "thalweg_read", "thalweg_engine"
+"""The names of the observed metrics in a query's progress."""
+_PIECE_COLUMNS = ["stream", "path", "source", "start", "end", "seq", "syntax", "last"]
+
+
+def run(
+    events: DataFrame,
+    text: str,
+    *,
+    stream: str | None = None,
+    mode: Mode | None = None,
+    per_event: int = 1,
+    rate: float | None = None,
+    blank_nodes: BlankNodes = "event",
+    time_predicate: str | None = None,
+    lateness: int | str = 0,
+    quarantine: str | None = None,
+    late: str | None = None,
+    drain: bool = False,
+) -> DataFrame:
+    """The answer of a continuous query over a streaming frame of `format("rdf")`, as a streaming frame.
+
+    The rows are `at timestamp, op string, graph string, bindings map<string, string>`, terms as N-Triples. A
+    text that is wrong or not supported is refused here. `stream` is what a query without a stream reads.
+    `quarantine` and `late` are folders for what was refused and what came too late, as JSON lines; both are
+    always counted in the progress of the query (`thalweg_read`, `thalweg_engine`). `drain` lets time run on
+    after the end of finite streams until the windows are empty.
+    """
+    missing = [name for name in _PIECE_COLUMNS if name not in events.columns]
+    if missing:
+        raise UsageError(f'the events must come from format("rdf"): there is no column {missing[0]!r}')
+    reading = ReadOptions(
+        mode=mode,
+        per_event=per_event,
+        rate=rate,
+        blank_nodes=blank_nodes,
+        time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
+    )
+    # Registered here once, so that what is wrong with the text is told at once and on the driver.
+    session = Session(lateness=lateness)
+    session.register(text, stream=stream)
+    job = Job(
+        text=text,
+        stream=stream,
+        reading=Reading(session.prune(), reading),
+        lateness=lateness,
+        drain=drain,
+        quarantine=None if quarantine is None else os.path.abspath(quarantine),
+        late=None if late is None else os.path.abspath(late),
+    )
+    require_rocksdb(events.sparkSession)
+    chunks = _counted(
+        events.select(*_PIECE_COLUMNS).mapInArrow(encoder(job.reading), CHUNK_SCHEMA),
+        READ,
+        ("bytes", "statements", "kept", "rejected"),
+    )
+    packed = _counted(
+        chunks.groupBy("shard").transformWithStateInPandas(
+            statefulProcessor=Host(job), outputStructType=OUTPUT_SCHEMA, outputMode="Append", timeMode="None"
+        ),
+        ENGINE,
+        ("events", "late", "rejected", "replayed"),
+    )
+    return packed.select("results").where("results is not null").mapInArrow(unpack_results, RESULT_SCHEMA)
+
+
+def _counted(frame: DataFrame, name: str, columns: Iterable[str]) -> DataFrame:
+    """The frame with sums of columns in the query's progress, so that it speaks of statements."""
+    return frame.observe(name, *(F.sum(column).alias(column) for column in columns))
+
+
+def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
+    """The streaming frame of files or of a growing folder; wrong options are refused here."""
+    Options.of({"path": path, **options})
+    register(spark)
+    return spark.readStream.format("rdf").options(**options).load(path)
+
+
+def run_files(
+    text: str,
+    streams: Mapping[str, str],
+    out: Callable[[Iterator[Row]], None],
+    *,
+    spark: SparkSession,
+    checkpoint: str | None = None,
+    progress: Callable[[dict[str, Any]], None] | None = None,
+    source: Mapping[str, str] | None = None,
+    **options: Any,
+) -> None:
+    """Run a query over files to their end; `out` gets the rows of each batch in order.
+
+    `streams` gives the path of each stream's files. `progress` gets, after every batch, sums so far: bytes,
+    statements, kept, events, late, rejected, batches, and the seconds of the batch. `source` holds options of
+    `format("rdf")`. Without a checkpoint directory a temporary one is used.
+    """
+    frames = [
+        read(spark, path, **{"stream": iri, "endOfStream": "true", **(source or {})})
+        for iri, path in streams.items()
+    ]
+    if not frames:
+        raise UsageError("there is no stream to read: give at least one")
+    events = frames[0]
+    for frame in frames[1:]:
+        events = events.unionByName(frame)
+    folder = checkpoint or tempfile.mkdtemp(prefix="thalweg-checkpoint-")
+    frame = run(events, text, **options)
+
+    def deliver(batch: DataFrame, _: int) -> None:
+        out(rows_of(batch.toArrow()))
+
+    query = (
+        frame.writeStream.foreachBatch(deliver)
+        .option("checkpointLocation", folder)
+        .trigger(availableNow=True)
+        .start()
+    )
+    try:
+        watch(query, progress)
+    finally:
+        query.stop()
+        if checkpoint is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def watch(query: Any, progress: Callable[[dict[str, Any]], None] | None) -> None:
+    """Wait for a query to end, telling its progress; a failure becomes one of ours, with a sentence."""
+    told = -1
+    sums = dict.fromkeys(("bytes", "statements", "kept", "events", "late", "rejected", "replayed"), 0)
+    ended = False
+    while not ended:
+        try:
+            ended = query.awaitTermination(0.2)
+        except Exception as failure:
+            raise _reason(failure) from failure
+        for step in query.recentProgress if progress is not None else ():
+            if step.batchId <= told:
+                continue
+            told = step.batchId
+            for name in (READ, ENGINE):
+                seen = step.observedMetrics.get(name)
+                for key, value in (seen.asDict() if seen is not None else {}).items():
+                    # What the reader refuses is handed to the engine, which counts it with its own.
+                    if value is not None and not (name == READ and key == "rejected"):
+                        sums[key] += value
+            assert progress is not None
+            progress(
+                {**sums, "batches": told + 1, "seconds": step.durationMs.get("triggerExecution", 0) / 1000}
+            )
+
+
+def _reason(failure: Exception) -> ThalwegError:
+    """The sentence in a Spark failure: ours where the worker raised one, else Spark's first line."""
+    text = str(failure)
+    for line in text.splitlines():
+        head, _, sentence = line.strip().partition(": ")
+        if head.startswith("thalweg.errors."):
+            return UsageError(sentence)
+    return UsageError(f"Spark stopped the query: {text.splitlines()[0] if text else type(failure).__name__}")
