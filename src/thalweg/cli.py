@@ -16,7 +16,8 @@ from thalweg.errors import QueryError, ThalwegError, UsageError
 
 if TYPE_CHECKING:
     from thalweg.algebra.nodes import Query
-    from thalweg.io.job import Job
+    from thalweg.io.job import Job, Outcome
+    from thalweg.io.progress import Meter
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
 # typer may bring its own copy of click: the base of its usage errors is found through a name that it exports.
@@ -25,7 +26,6 @@ _ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.
 app = typer.Typer(
     name="thalweg",
     help="Continuous graph-pattern queries over RDF streams, in-process and on Spark.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -61,12 +61,15 @@ QueryFile = Annotated[
 
 @app.callback(invoke_without_command=True)
 def root(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     """Continuous graph-pattern queries over RDF streams, in-process and on Spark."""
     if version:
         print(f"thalweg {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @app.command()
@@ -141,8 +144,10 @@ def run(
         on_error=on_error.value,
         drain=drain,
     )
-    show = sys.stderr.isatty() if progress is None else progress
-    raise typer.Exit(_carry_out(job, on, checkpoint, show))
+    if progress is None:
+        # A bar and result lines on one terminal would write over each other.
+        progress = sys.stderr.isatty() and (out is not None or not sys.stdout.isatty())
+    raise typer.Exit(_carry_out(job, on, checkpoint, progress))
 
 
 @app.command()
@@ -207,19 +212,26 @@ def _carry_out(job: Job, on: Runner, checkpoint: Path | None, show: bool) -> int
     """Run a job, tell at the end what it did, and return the exit code."""
     from thalweg.io.progress import Meter
 
-    if on is Runner.SPARK:
-        from thalweg.spark.command import run_job as run_on_spark
-
+    try:
         with Meter(job, show) as meter:
-            done = run_on_spark(job, checkpoint, meter)
-    else:
-        from thalweg.io.local import run_job
-
-        with Meter(job, show) as meter:
-            done = run_job(job, meter)
+            done = _run_on_spark(job, checkpoint, meter) if on is Runner.SPARK else _run_here(job, meter)
+    except BrokenPipeError:
+        return _reader_has_gone()
     for line in done.lines():
         print(f"thalweg: {line}", file=sys.stderr)
     return INTERRUPTED if done.interrupted else 0
+
+
+def _run_here(job: Job, meter: Meter) -> Outcome:
+    from thalweg.io.local import run_job
+
+    return run_job(job, meter)
+
+
+def _run_on_spark(job: Job, checkpoint: Path | None, meter: Meter) -> Outcome:
+    from thalweg.spark.command import run_job
+
+    return run_job(job, checkpoint, meter)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -243,11 +255,15 @@ def _main(arguments: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does. What is still buffered has nowhere to go either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _reader_has_gone()
     except OSError as error:
         return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", FAILURE)
+
+
+def _reader_has_gone() -> int:
+    """End quietly: whoever read our output has left, as `head` does, and what is buffered has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _complain(reason: str, code: int) -> int:
