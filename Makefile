@@ -74,4 +74,4 @@ docs: $(WARM)
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis spark-warehouse metastore_db derby.log
-	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,7 +8,7 @@ from thalweg.lang import parse
 EX = "http://ex/"
 PREFIX = "PREFIX : <http://ex/>\n"
 STREAM = "http://ex/s"
-LUBM = Path(__file__).parents[3] / "benchmarks" / "queries" / "lubm"
+LUBM = Path(__file__).parents[3] / "src" / "thalweg" / "bench" / "queries" / "lubm"
 
 
 def patterns(body, prologue=PREFIX):

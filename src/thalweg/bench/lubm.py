@@ -1,0 +1,260 @@
+"""The LUBM suite: a university as a stream of triples, queries Q1 - Q7, sliding windows, one triple an event."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pyoxigraph
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Query
+from thalweg.bench.report import Report, best_seconds, resident_bytes
+from thalweg.engine import Session
+from thalweg.io.files import pieces, read_events
+from thalweg.lang import parse
+from thalweg.operators.streamset import Streamset
+from thalweg.plan.program import shown_variables
+from thalweg.rdf.arena import Arena
+from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.prune import Prune, Signature
+from thalweg.testing.generate import lubm, write
+
+Ints = NDArray[np.int64]
+STREAM = "http://thalweg.dev/lubm"
+NAMES = tuple(f"q{number}" for number in range(1, 8))
+_TYPE = b"<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+_BATCH = 1 << 17
+
+
+def query_text(name: str, window: str) -> str:
+    """A query of the suite over the stream under a window."""
+    text = files("thalweg.bench").joinpath(f"queries/lubm/{name}.rq").read_text()
+    head, where = text.split("WHERE", 1)
+    return f"{head}FROM STREAM <{STREAM}> {window} WHERE{where}"
+
+
+def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) -> Report:
+    """All figures of the suite."""
+    report = Report("lubm")
+    with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as folder:
+        plain = Path(folder) / "lubm.nt"
+        if data is None:
+            write(lubm(100_000 if quick else 650_000), plain)
+        else:
+            with (gzip.open if str(data).endswith(".gz") else open)(data, "rb") as source, plain.open("wb") as target:
+                shutil.copyfileobj(source, target)
+        reading(report, plain)
+        matching(report, plain, copies=2 if quick else 4)
+        whole_way(report, plain)
+        latency(report)
+        memory(report, plain)
+        baseline(report, plain)
+        if spark:
+            on_spark(report, plain, Path(folder), copies=4 if quick else 24)
+    return report
+
+
+def prune_for(query: Query) -> Prune:
+    """What one query needs of the stream."""
+    session = Session()
+    session.register(query)
+    return session.prune()
+
+
+def reading(report: Report, plain: Path) -> None:
+    """Reading, pruning and encoding on one core, next to pyoxigraph's parser on the same bytes."""
+    content = plain.read_bytes()
+    triples = content.count(b"\n")
+
+    def parse_all() -> None:
+        for _ in pyoxigraph.parse(content, format=pyoxigraph.RdfFormat.N_TRIPLES):
+            pass
+
+    rival = triples / best_seconds(parse_all, 1)
+    report.add("reading", "pyoxigraph.parse", rival / 1e6, "M triples/s", note="the rival, to Python objects")
+    report.add("reading", "bytes a triple", len(content) / triples, "bytes")
+
+    def read_with(prune: Prune) -> float:
+        def read() -> None:
+            reader = Reader(Arena(), prune, syntax="nt", source="bench")
+            for offset, data in pieces(plain):
+                reader.read(data, offset=offset)
+
+        return triples / best_seconds(read)
+
+    nothing = read_with(Prune.of([Signature(None, b"<http://nowhere>", None)]))
+    report.add("reading", "nothing kept", nothing / 1e6, "M triples/s", note=f"{nothing / rival:.1f} x pyoxigraph")
+    everything = read_with(Prune.everything())
+    note = f"{everything / rival:.1f} x pyoxigraph"
+    report.add("reading", "everything kept", everything / 1e6, "M triples/s", note=note)
+    for name in NAMES:
+        rate = read_with(prune_for(parse(query_text(name, ""))))
+        report.add(
+            "reading", f"pruned for {name}", rate / rival, "x pyoxigraph", target=5, note=f"{rate / 1e6:.1f} M triples/s"
+        )
+
+
+class Encoded:
+    """The stream as ids, several universities' worth: the file again and again with other subjects."""
+
+    def __init__(self, plain: Path, copies: int) -> None:
+        self.arena = Arena()
+        reader = Reader(self.arena, Prune.everything(), syntax="nt", source="bench")
+        chunks = [reader.read(data, offset=offset) for offset, data in pieces(plain)]
+        s, p, o = (np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in "spo")
+        is_type = p == self.arena.intern(_TYPE)
+        salts = [0] + [np.int64(0x1234567 * copy) for copy in range(1, copies)]
+        self.s = np.concatenate([s ^ salt for salt in salts])
+        self.p = np.tile(p, copies)
+        self.o = np.concatenate([np.where(is_type, o, o ^ salt) for salt in salts])
+        self.time = np.arange(len(self.s)) * 1000
+        self.zero = np.zeros(len(self.s), np.int64)
+
+    def seconds_a_triple(self, query: Query, warm: int) -> tuple[float, int]:
+        """Windows, matching and output of the stream after the first `warm` triples; also the live rows."""
+        home = Streamset([STREAM])
+        view = home.add(query, len(shown_variables(query)))
+        begun = 0.0
+        for start in range(0, len(self.s), _BATCH):
+            if start <= warm < start + _BATCH:
+                begun, warm_from = time.perf_counter(), start
+            part = slice(start, start + _BATCH)
+            columns = (self.time[part], self.time[part], self.zero[part], self.s[part], self.p[part], self.o[part])
+            home.feed(STREAM, columns, int(columns[0][-1]), int(columns[0][-1]))
+            home.run(self.arena.intern)
+            view.poll()
+        return (time.perf_counter() - begun) / (len(self.s) - warm_from), home.live
+
+
+def matching(report: Report, plain: Path, copies: int) -> None:
+    """Matching alone, triples already ids: the rate at 10^5, and how cost grows with the window."""
+    stream = Encoded(plain, copies)
+    warm = len(stream.s) * 2 // 5
+    for name in NAMES:
+        cost = {}
+        for width in (10**4, 10**5, 10**6):
+            query = parse(query_text(name, f"[RANGE {width}]"))
+            cost[width] = min(stream.seconds_a_triple(query, warm)[0] for _ in range(2))
+        rate = 1e-6 / cost[10**5]
+        rates = ", ".join(f"10^{len(str(w)) - 1}: {1e-6 / c:.1f}" for w, c in cost.items())
+        report.add("matching", f"{name}, window 10^5", rate, "M triples/s", target=10, note=f"M/s at {rates}")
+        grown = cost[10**6] / cost[10**4]
+        report.add("matching", f"{name}, 10^6 to 10^4", grown, "x time", target=2, at_most=True)
+
+
+def _drain_file(plain: Path, text: str) -> tuple[float, int, Session]:
+    session = Session()
+    query = session.register(text)
+    events = read_events([plain], STREAM, session.arena, session.prune())
+    session.keep(lambda: [events.live()])
+    results = 0
+    start = time.perf_counter()
+    for batch in events:
+        session.push_events(batch)
+        results += len(query.drain())
+    return time.perf_counter() - start, results, session
+
+
+def whole_way(report: Report, plain: Path) -> None:
+    """From the file to the answers in one process, against reading alone."""
+    triples = plain.read_bytes().count(b"\n")
+    for name in NAMES:
+        text = query_text(name, "[RANGE 100000]")
+        prune = prune_for(parse(text))
+
+        def read(prune: Prune = prune) -> None:
+            reader = Reader(Arena(), prune, syntax="nt", source="bench")
+            for offset, data in pieces(plain):
+                reader.read(data, offset=offset)
+
+        alone = best_seconds(read)
+        seconds, results, _ = min((_drain_file(plain, text) for _ in range(3)), key=lambda one: one[0])
+        note = f"{triples / seconds / 1e6:.1f} M triples/s, {results} results"
+        report.add("file to answers", name, 100 * alone / seconds, "% of reading", target=60, note=note)
+
+
+def latency(report: Report, pushes: int = 20_000) -> None:
+    """One push and one poll at a time, as a notebook or a server does."""
+    session = Session()
+    query = session.register(query_text("q2", "[RANGE 1000]"))
+    ub = "http://swat.cse.lehigh.edu/onto/univ-bench.owl#"
+    taken = np.empty(pushes)
+    for k in range(pushes):
+        subject = f"<http://www.University0.edu/Course{k // 2}>"
+        graph = f'{subject} <{ub}name> "Course{k // 2}" .' if k % 2 else f"{subject} {_TYPE.decode()} <{ub}Course> ."
+        start = time.perf_counter()
+        session.push(STREAM, at=k, graph=graph)
+        query.poll()
+        taken[k] = time.perf_counter() - start
+    taken = taken[pushes // 10 :] * 1e6
+    for name, quantile, target in (("median", 50, 200), ("p99", 99, 2000), ("p99.9", 99.9, None)):
+        value = float(np.percentile(taken, quantile))
+        report.add("latency", f"push + poll, {name}", value, "microseconds", target=target, at_most=True)
+
+
+def memory(report: Report, plain: Path) -> None:
+    """Bytes per live triple of a window, and whether the process grows with the stream."""
+    for name in ("q2", "q7"):
+        _, _, session = _drain_file(plain, query_text(name, "[RANGE 100000]"))
+        live = session.live_triples
+        terms = session.arena.nbytes
+        note = f"{live} live; of the bytes {terms / live:.0f} are terms"
+        report.add("memory", f"{name}, a live triple", session.nbytes / live, "bytes", note=note)
+    session = Session()
+    query = session.register(query_text("q2", "[RANGE 10000]"))
+    sizes = []
+    for lap in range(10):
+        events = read_events([plain], STREAM, session.arena, session.prune())
+        for batch in events:
+            shifted = batch.time + lap * (batch.clock + 1)
+            batch = type(batch)(
+                batch.stream, shifted, batch.event, batch.graph, batch.s, batch.p, batch.o, int(shifted[-1]) if len(shifted) else batch.clock, (), batch.events
+            )  # fmt: skip
+            session.push_events(batch)
+            query.drain()
+        sizes.append(resident_bytes())
+    grown = (sizes[-1] - sizes[2]) / max(sizes[2], 1) * 100
+    note = f"{sizes[2] / 2**20:.0f} MiB after 3 laps of the file, {sizes[-1] / 2**20:.0f} MiB after 10"
+    report.add("memory", "growth of the process", grown, "%", target=5, at_most=True, note=note)
+
+
+def baseline(report: Report, plain: Path, width: int = 10_000, reports: int = 20) -> None:
+    """Re-evaluation by pyoxigraph on the same windows: what an answer costs without increments."""
+    with plain.open("rb") as source:
+        lines = [next(source) for _ in range(width + reports)]
+    triples = [next(iter(pyoxigraph.parse(line, format=pyoxigraph.RdfFormat.N_TRIPLES))).triple for line in lines]
+    for name in NAMES:
+        text = files("thalweg.bench").joinpath(f"queries/lubm/{name}.rq").read_text()
+        store = pyoxigraph.Store()
+        store.extend(pyoxigraph.Quad(*triple) for triple in triples[:width])
+        start = time.perf_counter()
+        for k in range(reports):
+            store.remove(pyoxigraph.Quad(*triples[k]))
+            store.add(pyoxigraph.Quad(*triples[width + k]))
+            list(store.query(text))  # type: ignore[arg-type]
+        again = (time.perf_counter() - start) / reports
+        ours, _, _ = _drain_file(plain, query_text(name, f"[RANGE {width}]"))
+        ours /= plain.read_bytes().count(b"\n")
+        note = f"{again * 1e6:,.0f} microseconds an event against {ours * 1e9:.0f} ns, ours with reading"
+        report.add("re-evaluation", f"{name}, window 10^4, every event", again / ours, "x ours", note=note)
+
+
+def on_spark(report: Report, plain: Path, folder: Path, copies: int) -> None:
+    """The whole way on Spark with two cores, in the steady state: batches after the first."""
+    from thalweg.bench.spark import spark_rate
+
+    for name in ("q1", "q2", "q5"):
+        text = query_text(name, "[RANGE 100000]")
+        seconds, _, _ = min((_drain_file(plain, text) for _ in range(3)), key=lambda one: one[0])
+        triples = plain.read_bytes().count(b"\n")
+        alone = triples / seconds
+        rate, note = spark_rate(plain, folder, text, copies)
+        report.add(
+            "on Spark", f"{name}, 2 cores", rate / alone, "x in-process", target=1, note=f"{rate / 1e6:.1f} M triples/s; {note}"
+        )
