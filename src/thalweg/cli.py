@@ -261,7 +261,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 def _reader_has_gone() -> int:
-    """End quietly: whoever read our output has left, as `head` does, and what is buffered has nowhere to go."""
+    """End quietly: whoever read our output has left, as `head` does; what is buffered has nowhere to go."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 

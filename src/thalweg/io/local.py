@@ -28,10 +28,9 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     sources = _open(job, session)
     quarantine, late = Records(job.outputs.quarantine), Records(job.outputs.late)
     outcome = Outcome()
-    scoped = False
     try:
         with open_writer(job.outputs.results, job.columns) as writer, Interrupts() as interrupts:
-            for stream in _side_by_side(sources, session, quarantine, drain=job.drain):
+            for _ in _side_by_side(sources, session, quarantine, drain=job.drain):
                 late.write(session.late())
                 _deliver(query, session, writer)
                 meter.update(
@@ -39,7 +38,6 @@ def run_job(job: Job, meter: Meter) -> Outcome:
                     triples=sum(source.statements for source in sources.values()),
                     results=writer.rows,
                 )
-                scoped = scoped or _has_scoped_nodes(session, stream)
                 if interrupts.wanted:
                     outcome.interrupted = True
                     break
@@ -51,7 +49,7 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     outcome.triples = sum(source.statements for source in sources.values())
     outcome.quarantined, outcome.late = session.stats.quarantined, session.stats.late
     outcome.seconds = time.perf_counter() - begin
-    outcome.hints = list(_hints(job, sources, quarantine, late, session, scoped))
+    outcome.hints = list(_hints(job, sources, quarantine, late, session))
     return outcome
 
 
@@ -77,7 +75,7 @@ def _open(job: Job, session: Session) -> dict[str, FileEvents]:
 
 def _side_by_side(
     sources: dict[str, FileEvents], session: Session, quarantine: Records, *, drain: bool
-) -> Iterator[str]:
+) -> Iterator[None]:
     """Feed the session, always from the stream whose clock is behind; a step is a batch or an end."""
     clocks = dict.fromkeys(sources, NO_TIME)
     while clocks:
@@ -90,7 +88,7 @@ def _side_by_side(
             clocks[stream] = batch.clock
             quarantine.write(batch.rejects)
             session.push_events(batch)
-        yield stream
+        yield
 
 
 def _deliver(query: ContinuousQuery, session: Session, writer: Writer) -> None:
@@ -111,17 +109,12 @@ def _deliver(query: ContinuousQuery, session: Session, writer: Writer) -> None:
         writer.flush()
 
 
-def _has_scoped_nodes(session: Session, stream: str) -> bool:
-    return _SCOPED.search(session.arena.log[: session.arena.used_bytes].data) is not None
-
-
 def _hints(
     job: Job,
     sources: dict[str, FileEvents],
     quarantine: Records,
     late: Records,
     session: Session,
-    scoped: bool,
 ) -> Iterator[str]:
     yield from hints(job, quarantine, late)
     ignored = sum(source.framer.ignored for source in sources.values())
@@ -129,12 +122,8 @@ def _hints(
         yield f"{ignored:,} statements of the default graph say no time and were left out"
     if session.stats.late > late.count:
         yield f"only {late.count:,} of {session.stats.late:,} late events could be written down"
-    if (
-        scoped
-        and job.reading.blank_nodes == "event"
-        and len(job.query.patterns) > 1
-        and not job.query.per_event
-    ):
+    joins = job.reading.blank_nodes == "event" and len(job.query.patterns) > 1 and not job.query.per_event
+    if joins and _SCOPED.search(session.arena.log[: session.arena.used_bytes].data):
         yield (
             "blank nodes were taken as local to their events, so that no two events share one; "
             "if the labels are stable, say --blank-nodes stable"
