@@ -15,6 +15,7 @@ from thalweg.algebra.nodes import Const, Query
 from thalweg.errors import DataError, UsageError
 from thalweg.instants import duration, instant, show_instant
 from thalweg.lang import parse
+from thalweg.operators.runs import runs
 from thalweg.operators.streamset import BEGINNING, Columns, Streamset
 from thalweg.operators.views import Delta, View
 from thalweg.plan.program import shown_variables
@@ -362,12 +363,11 @@ class Session:
         return rows
 
     def _note_late(self, stream: str, time: Ints, floor: Ints, event: Ints) -> None:
-        starts = np.flatnonzero(np.r_[True, event[1:] != event[:-1]])
-        self.stats.late += len(starts)
-        for start, end in zip(starts, [*starts[1:], len(event)], strict=True):
+        for start, end in runs(event):
+            self.stats.late += 1
             at, watermark = int(time[start]), int(floor[start])
             reason = f"{(watermark - at) / 1000:g} ms before the watermark {show_instant(watermark)}"
-            self._kept.late.append(Late(stream, at, watermark, int(event[start]), int(end - start), reason))
+            self._kept.late.append(Late(stream, at, watermark, int(event[start]), end - start, reason))
 
     def _reject(self, rejects: tuple[Reject, ...]) -> None:
         if rejects and self._on_error == "fail":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from thalweg.algebra.nodes import Query, Range, Unbounded
 from thalweg.kernels.match import OUT_QUERY
 from thalweg.operators.matcher import Matcher
+from thalweg.operators.runs import runs
 from thalweg.operators.views import View, view_of
 from thalweg.plan.program import Program, compile_program
 
@@ -131,9 +132,8 @@ class Streamset:
             return
         order = np.argsort(solutions[:, OUT_QUERY], kind="stable")
         solutions = solutions[order]
-        numbers, starts = np.unique(solutions[:, OUT_QUERY], return_index=True)
-        for number, start, end in zip(numbers, starts, [*starts[1:], len(solutions)], strict=True):
-            self._queries[number][1].step(solutions[start:end])
+        for start, end in runs(solutions[:, OUT_QUERY]):
+            self._queries[solutions[start, OUT_QUERY]][1].step(solutions[start:end])
 
     def _due(self, bound: int) -> tuple[Ints, Columns]:
         """Takes the rows up to `bound` from the queues, in time order; within an instant by stream, as they came."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query, Range
 from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
+from thalweg.operators.runs import runs
 from thalweg.operators.timeline import CountedRows, Timeline, consolidate
 
 Ints = NDArray[np.int64]
@@ -169,9 +170,7 @@ class RelationView(View):
         """Shows the answer at each report that the watermark completes."""
         until = watermark - self._whole
         times, weights, rows = self._changes(until)
-        starts = np.flatnonzero(np.r_[True, times[1:] != times[:-1]]) if len(times) else []
-        ends = [*starts[1:], len(times)]
-        for start, end in zip(starts, ends, strict=True):
+        for start, end in runs(times):
             at = int(times[start])
             self._report_until(at - 1)
             self._answer.add(weights[start:end], np.ascontiguousarray(rows[start:end]))
