@@ -193,7 +193,7 @@ def quads(events: Sequence[Event], *, stamp: str) -> bytes:
 def feed_quads(feed: Feed, stream: str, data: bytes, cuts: Sequence[int]) -> None:
     """A stream through the reader and the framer, in pieces that are cut anywhere between lines."""
     reader = Reader(feed.session.arena, feed.session.prune(), syntax="nq", source=stream)
-    framer = Framer(stream, mode="graphs")
+    framer = Framer(stream, mode="graphs", arena=feed.session.arena)
     lines = data.splitlines(keepends=True)
     bounds = [0, *sorted(cut % (len(lines) + 1) for cut in cuts), len(lines)]
     offset = 0

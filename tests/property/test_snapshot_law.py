@@ -50,10 +50,10 @@ def test_one_dense_stream_of_single_triples_with_one_window(data: st.DataObject)
     run.emitted[0].check_sums(Oracle(question, events))
 
 
-@pytest.mark.parametrize("steps", [True, False], ids=["with reports", "without reports"])
+@pytest.mark.parametrize("steps", [True, False, None], ids=["with reports", "without reports", "mixed"])
 @given(data=st.data())
 def test_rstream_istream_and_dstream_give_each_instant_once_and_netted(
-    steps: bool, data: st.DataObject
+    steps: bool | None, data: st.DataObject
 ) -> None:
     events = data.draw(streams())
     asked = questions(events, window=windows(steps=steps), operators=("RSTREAM", "ISTREAM", "DSTREAM"))
