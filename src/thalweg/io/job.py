@@ -109,8 +109,8 @@ class Outcome:
         """
         rate = f" ({self.triples / self.seconds:,.0f} triples/s)" if self.seconds > 0 else ""
         summary = (
-            f"{_count(self.events, 'event')}, {_count(self.triples, 'triple')}, "
-            f"{_count(self.results, 'result')} in {self.seconds:.2f} s{rate}, "
+            f"{count(self.events, 'event')}, {count(self.triples, 'triple')}, "
+            f"{count(self.results, 'result')} in {self.seconds:.2f} s{rate}, "
             f"{self.quarantined:,} quarantined, {self.late:,} late"
         )
         return [f"interrupted after {summary}" if self.interrupted else summary, *self.hints]
@@ -169,5 +169,10 @@ def _split(option: str) -> tuple[str, str]:
     raise UsageError("no such file or folder", source=option[cuts[-1] + 1 :])
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """A number of things, in words.
+
+    >>> count(1, "event"), count(2000, "event")
+    ('1 event', '2,000 events')
+    """
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from thalweg.engine import ContinuousQuery, Session
 from thalweg.io.files import PIECE, FileEvents, ReadOptions, read_events
-from thalweg.io.job import Job, Outcome
+from thalweg.io.job import Job, Outcome, count
 from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.writers import Records, Writer, open_writer
 from thalweg.rdf.chunk import NO_TIME
@@ -119,7 +119,7 @@ def _hints(
     yield from hints(job, quarantine, late)
     ignored = sum(source.framer.ignored for source in sources.values())
     if ignored:
-        yield f"{ignored:,} statements of the default graph say no time and were left out"
+        yield f"left out: {count(ignored, 'statement')} of the default graph that say no time"
     if session.stats.late > late.count:
         yield f"only {late.count:,} of {session.stats.late:,} late events could be written down"
     joins = job.reading.blank_nodes == "event" and len(job.query.patterns) > 1 and not job.query.per_event
