@@ -38,6 +38,10 @@ class Arena:
     def __len__(self) -> int:
         return int(self.head[kernel.COUNT])
 
+    def __bool__(self) -> bool:
+        # An empty arena must not vanish in `arena or Arena()`.
+        return True
+
     @property
     def used_bytes(self) -> int:
         """Bytes of the records and of the slots that they need."""

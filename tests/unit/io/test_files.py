@@ -1,0 +1,132 @@
+"""Files: pieces of whole lines, packed or not, and the events in them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thalweg.errors import UsageError
+from thalweg.io.files import ReadOptions, pieces, read_events, syntax_of
+from thalweg.rdf.arena import Arena
+from thalweg.rdf.prune import Prune
+
+LINE = b"<a:s> <a:p> <a:%d> .\n"
+
+
+def taken(path: Path, size: int) -> list[tuple[int, bytes]]:
+    return [(offset, bytes(data)) for offset, data in pieces(path, size)]
+
+
+@pytest.mark.parametrize("suffix", [".nt", ".nt.gz"])
+@given(data=st.data())
+def test_pieces_are_whole_lines_and_together_the_file(
+    suffix: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    content = data.draw(st.lists(st.sampled_from([b"a", b"\n", b"bc\n", b"\r\n", b"x" * 20])).map(b"".join))
+    path = tmp_path_factory.mktemp("pieces") / f"data{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    found = taken(path, data.draw(st.integers(1, 16)))
+    assert b"".join(piece for _, piece in found) == content
+    assert [offset for offset, _ in found] == [
+        sum(len(piece) for _, piece in found[:k]) for k in range(len(found))
+    ]
+    assert all(piece.endswith(b"\n") for _, piece in found[:-1])
+
+
+def test_gzip_is_recognised_by_its_first_bytes_too(tmp_path: Path) -> None:
+    path = tmp_path / "data.nt"
+    path.write_bytes(gzip.compress(b"one\n") + gzip.compress(b"two\n"))
+    assert b"".join(piece for _, piece in taken(path, 100)) == b"one\ntwo\n"
+
+
+def test_a_gzip_file_that_breaks_off_gives_what_can_be_read_and_a_reject(tmp_path: Path) -> None:
+    path = tmp_path / "data.nt.gz"
+    content = b"".join(LINE % (k * 7919) for k in range(3000))
+    packed = gzip.compress(content)
+    path.write_bytes(packed[: len(packed) // 2])
+    arena = Arena()
+    batches = list(read_events([path], "s", arena, Prune.everything()))
+    count = sum(batch.events for batch in batches)
+    assert 500 < count < 3000
+    found = [text for batch in batches for text in arena.texts(batch.o)]
+    assert found == [f"<a:{k * 7919}>" for k in range(count)]
+    (reject,) = [reject for batch in batches for reject in batch.rejects]
+    assert "breaks off" in reject.reason
+    assert reject.source == str(path)
+
+
+def test_a_file_that_only_claims_to_be_gzip_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.nt.gz"
+    path.write_bytes(LINE % 1)
+    batches = list(read_events([path], "s", Arena(), Prune.everything()))
+    assert sum(len(batch.rejects) for batch in batches) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "syntax"), [("a.nt", "nt"), ("a.b.NQ", "nq"), ("/x.y/a.nt.gz", "nt"), ("a.nq.GZ", "nq")]
+)
+def test_the_name_tells_the_syntax(name: str, syntax: str) -> None:
+    assert syntax_of(name) == syntax
+
+
+@pytest.mark.parametrize("name", ["a.ttl", "a", "a.gz", "nt", "a.nt.zip"])
+def test_other_names_are_refused_with_advice(name: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot tell the syntax of .*expected \*\.nt"):
+        syntax_of(name)
+
+
+def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read .*none\.nt: No such file"):
+        list(read_events([tmp_path / "none.nt"], "s", Arena(), Prune.everything()))
+
+
+def test_files_of_one_stream_follow_each_other(tmp_path: Path) -> None:
+    for k, name in enumerate(("one.nt", "two.nt.gz")):
+        content = b"bad\n" + LINE % (2 * k) + LINE % (2 * k + 1)
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    arena = Arena()
+    paths = [tmp_path / "one.nt", tmp_path / "two.nt.gz"]
+    events = read_events(paths, "s", arena, Prune.everything(), ReadOptions(per_event=3, piece=8))
+    batches = list(events)
+    assert [event for batch in batches for event in batch.event.tolist()] == [0, 0, 0, 1]
+    assert [text for batch in batches for text in arena.texts(batch.o)] == [f"<a:{k}>" for k in range(4)]
+    assert [(reject.source, reject.line) for batch in batches for reject in batch.rejects] == [
+        (str(path), 1) for path in paths
+    ]
+    assert events.statements == 4
+
+
+def test_graphs_and_triples_do_not_share_a_stream_unasked(tmp_path: Path) -> None:
+    for name in ("one.nt", "two.nq"):
+        (tmp_path / name).write_bytes(LINE % 1)
+    paths = [tmp_path / "one.nt", tmp_path / "two.nq"]
+    with pytest.raises(UsageError, match="how to frame"):
+        read_events(paths, "s", Arena(), Prune.everything())
+    events = read_events(paths, "s", Arena(), Prune.everything(), ReadOptions(mode="triples"))
+    assert sum(batch.events for batch in events) == 2
+
+
+@pytest.mark.parametrize("wrong", [{"per_event": 0}, {"rate": 0}, {"mode": "graphs", "syntax": "nt"}])
+def test_wrong_reading_options_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError):
+        ReadOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_what_the_framer_holds_survives_compaction(tmp_path: Path) -> None:
+    path = tmp_path / "data.nq"
+    prov = b"<http://www.w3.org/ns/prov#generatedAtTime>"
+    path.write_bytes(
+        b"".join(b'<a:s> <a:p> _:b <a:g%d> .\n<a:g%d> %b "%d" .\n' % (k, k, prov, k) for k in range(40))
+    )
+    arena = Arena()
+    events = read_events([path], "s", arena, Prune.everything(), ReadOptions(piece=100))
+    seen = 0
+    for batch in events:
+        assert all(text.startswith("_:e") for text in arena.texts(batch.o))
+        seen += len(batch)
+        arena.compact(events.live())
+    assert seen == 40

@@ -1,0 +1,164 @@
+"""The reader against pyoxigraph, against garbage, and against itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from documents import documents, lines, oracle, read, statements
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thalweg.rdf.arena import Arena
+from thalweg.rdf.grammar import Malformed, statement
+from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.prune import Prune, Signature
+
+
+@pytest.mark.parametrize("syntax", ["nt", "nq"])
+@given(data=st.data())
+def test_it_reads_the_statements_that_pyoxigraph_reads(syntax: str, data: st.DataObject) -> None:
+    document = data.draw(documents(syntax))
+    chunk, found = read(document, syntax)
+    assert chunk.rejects == ()
+    assert found == oracle(document, syntax)
+    assert chunk.statements == len(found)
+    assert chunk.number.tolist() == list(range(len(found)))
+
+
+def verdict(line: bytes, syntax: str) -> bytes | Malformed:
+    """What the complete path says of a line."""
+    try:
+        return statement(line, quads=syntax == "nq")
+    except Malformed as fault:
+        return fault
+
+
+@pytest.mark.parametrize("syntax", ["nt", "nq"])
+@given(data=st.data())
+def test_both_paths_agree_on_every_line(syntax: str, data: st.DataObject) -> None:
+    line = data.draw(lines(syntax).map(lambda text: text.rstrip("\r\n").encode()))
+    if data.draw(st.booleans()) and line:
+        # A wound: some bytes cut out, put in or replaced.
+        at = data.draw(st.integers(0, len(line) - 1))
+        line = line[:at] + data.draw(st.binary(max_size=2)) + line[at + data.draw(st.integers(0, 2)) :]
+    line = re.sub(rb"[\r\n]", b"", line)
+    if not line.strip(b" \t") or line.lstrip(b" \t").startswith(b"#"):
+        return
+    chunk, found = read(line, syntax)
+    canonical = verdict(line, syntax)
+    if isinstance(canonical, Malformed):
+        assert (chunk.statements, len(chunk.rejects)) == (0, 1)
+        assert (chunk.rejects[0].column, chunk.rejects[0].reason) == (canonical.column, canonical.reason)
+        return
+    assert chunk.rejects == ()
+    assert [" ".join(filter(None, row)) + " .\n" for row in found] == [canonical.decode()]
+    # Canonical text is a fixed point of both paths.
+    assert verdict(canonical.rstrip(b"\n"), syntax) == canonical
+    assert read(canonical, syntax)[1] == found
+
+
+_hostile = st.lists(
+    st.sampled_from(
+        [
+            b"<a:b>",
+            b"<http://x",
+            b">",
+            b'"',
+            b'"x"',
+            b"\\",
+            b"\\u00",
+            b"_:",
+            b"_:b",
+            b".",
+            b" ",
+            b"\t",
+            b"\n",
+            b"\r",
+        ]
+        + [
+            b"#",
+            b"@",
+            b"@en",
+            b"^^",
+            b"\x00",
+            b"\xff",
+            b"\xc3",
+            b"\xe9\x80",
+            b"\xed\xa0\x80",
+            b"\xef\xbb\xbf",
+        ]
+        + [b"<a:b> <a:c> <a:d> .", b"x" * 70, b"\x7f", b"{", b"~"]
+    )
+    | st.binary(max_size=6),
+    max_size=40,
+).map(b"".join)
+
+
+@pytest.mark.parametrize("syntax", ["nt", "nq"])
+@given(document=_hostile)
+def test_every_line_of_garbage_is_a_statement_or_a_reject(syntax: str, document: bytes) -> None:
+    chunk, found = read(document, syntax)
+    content = document.removeprefix(b"\xef\xbb\xbf")
+    kinds = [line.strip(b" \t") for line in re.split(rb"\r\n|\r|\n", content)]
+    spoken = sum(1 for line in kinds if line and not line.startswith(b"#"))
+    assert chunk.statements + len(chunk.rejects) == spoken
+    assert len(found) == chunk.statements
+    for reject in chunk.rejects:
+        assert 1 <= reject.line <= len(kinds)
+        assert reject.column >= 1
+        assert reject.reason
+
+
+@pytest.mark.parametrize("syntax", ["nt", "nq"])
+@given(data=st.data())
+def test_a_document_cut_between_lines_gives_the_same_statements(syntax: str, data: st.DataObject) -> None:
+    document = data.draw(documents(syntax))
+    ends = [match.end() for match in re.finditer(rb"\n", document)]
+    cuts = sorted(data.draw(st.sets(st.sampled_from(ends), max_size=3))) if ends else []
+    arena, whole_arena = Arena(), Arena()
+
+    def reader(arena: Arena) -> Reader:
+        return Reader(arena, Prune.everything(), syntax=syntax, source="doc", time_predicate=b"")  # type: ignore[arg-type]
+
+    parts = reader(arena)
+    found = []
+    lines = 0
+    for start, end in zip([0, *cuts], [*cuts, len(document)], strict=True):
+        chunk = parts.read(document[start:end], offset=start)
+        found += statements(chunk, arena)
+        lines += chunk.lines
+    whole = reader(whole_arena).read(document)
+    assert found == statements(whole, whole_arena)
+    assert lines == whole.lines
+
+
+@given(document=documents(), mask=st.sampled_from([0, 1, 7, 255]))
+def test_a_weak_hash_changes_no_statement(document: bytes, mask: int) -> None:
+    assert read(document, arena=Arena(hash_mask=mask))[1] == read(document)[1]
+
+
+@given(document=documents("nq"), data=st.data())
+def test_pruning_keeps_exactly_what_a_signature_agrees_with(document: bytes, data: st.DataObject) -> None:
+    _, every = read(document, "nq")
+    signatures = []
+    for row in data.draw(st.lists(st.sampled_from(every), max_size=3)) if every else []:
+        kept = data.draw(st.tuples(st.booleans(), st.booleans(), st.booleans()))
+        signatures.append(
+            Signature(*[term.encode() if keep else None for term, keep in zip(row, kept, strict=False)])
+        )
+    chunk, found = read(document, "nq", prune=Prune.of(signatures))
+    wanted = [
+        (k, row)
+        for k, row in enumerate(every)
+        if any(
+            all(
+                part is None or part.decode() == term
+                for part, term in zip((one.s, one.p, one.o), row, strict=False)
+            )
+            for one in signatures
+        )
+    ]
+    assert found == [row for _, row in wanted]
+    assert chunk.number.tolist() == [k for k, _ in wanted]
+    assert chunk.statements == len(every)
