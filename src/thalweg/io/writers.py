@@ -54,7 +54,7 @@ class Writer:
     ) -> None:
         """Write rows that are given as columns of equal lengths; `bindings` lacks unbound variables."""
         if at:
-            self._out.write(self._format(at, op, bindings, graph))
+            _write_all(self._out, self._format(at, op, bindings, graph))
             self.rows += len(at)
 
     def write(self, rows: Iterable[ResultRow]) -> None:
@@ -204,6 +204,13 @@ def _open(path: Path, suffixes: Sequence[str]) -> IO[bytes]:
         return open(path, "wb")
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
+
+
+def _write_all(out: IO[bytes], data: bytes) -> None:
+    """Write all of it: an unbuffered standard output may take a part only, e.g. when a signal comes."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[out.write(rest) :]
 
 
 def _quoted(texts: Sequence[str]) -> list[str]:
