@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Const, Query
 from thalweg.errors import DataError, UsageError
+from thalweg.kernels.store import DELETE, INSERT
 from thalweg.instants import duration, instant, show_instant
 from thalweg.lang import parse
 from thalweg.operators.runs import runs
@@ -27,6 +28,7 @@ from thalweg.rdf.prune import Prune, Signature
 
 Ints = NDArray[np.int64]
 T = TypeVar("T")
+_OPS = {"insert": INSERT, "delete": DELETE}
 _KEPT = 10_000
 _FEW_BYTES = 1 << 20
 
@@ -219,11 +221,12 @@ class Session:
     ) -> None:
         """Takes one event: a graph in N-Triples at a time (milliseconds, datetime or xsd:dateTime text).
 
-        `name` is the IRI of the graph, which [NOW] rows carry.
+        `op` is "insert" or "delete"; at one instant, deletes come before inserts. `name` is the IRI of the graph,
+        which [NOW] rows carry.
         """
-        if op != "insert":
-            raise UsageError(f'op is "insert", not {op!r}: this version takes no deletes')
-        self.push_events(self._event(stream, _time(at), graph, name))
+        if op not in _OPS:
+            raise UsageError(f'op is "insert" or "delete", not {op!r}')
+        self.push_events(self._event(stream, _time(at), graph, name, _OPS[op]))
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
@@ -231,7 +234,7 @@ class Session:
         self.stats.events += batch.events
         self.stats.triples += len(batch.time)
         self._reject(batch.rejects)
-        rows: Columns = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o)
+        rows: Columns = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o, batch.op)
         homes = [home for home in self._sets if batch.stream in home.streams]
         if not homes:
             self.stats.unheard += batch.events
@@ -308,7 +311,7 @@ class Session:
     def _stream(self, name: str) -> _Stream:
         return self._streams.setdefault(name, _Stream(name))
 
-    def _event(self, stream: str, at: int, graph: str | bytes, name: str | None) -> EventBatch:
+    def _event(self, stream: str, at: int, graph: str | bytes, name: str | None, op: int) -> EventBatch:
         self._pushes += 1
         chunk = self._reader(stream).read(
             graph.encode() if isinstance(graph, str) else graph, offset=self._pushes
@@ -325,6 +328,7 @@ class Session:
             clock=at,
             rejects=chunk.rejects,
             events=1,
+            op=np.full(count, op, np.int64),
         )
 
     def _reader(self, stream: str) -> Reader:

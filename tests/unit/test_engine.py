@@ -151,7 +151,7 @@ def test_with_on_error_fail_a_malformed_line_is_an_error_with_its_place():
     ("call", "message"),
     [
         (lambda s: s.push(S, at="yesterday", graph=""), "is not a time"),
-        (lambda s: s.push(S, at=0, graph="", op="delete"), "takes no deletes"),
+        (lambda s: s.push(S, at=0, graph="", op="upsert"), "op is"),
         (lambda s: tw.Session(on_error="ignore"), "on_error"),
         (lambda s: tw.Session(lateness="soon"), "not a duration"),
     ],

@@ -115,6 +115,7 @@ class Encoded:
         self.o = np.concatenate([np.where(is_type, o, o ^ salt) for salt in salts])
         self.time = np.arange(len(self.s)) * 1000
         self.zero = np.zeros(len(self.s), np.int64)
+        self.one = self.zero + 1
 
     def seconds_a_triple(self, query: Query, warm: int) -> tuple[float, int]:
         """Windows, matching and output of the stream after the first `warm` triples; also the live rows."""
@@ -125,7 +126,7 @@ class Encoded:
             if start <= warm < start + _BATCH:
                 begun, warm_from = time.perf_counter(), start
             part = slice(start, start + _BATCH)
-            columns = (self.time[part], self.time[part], self.zero[part], self.s[part], self.p[part], self.o[part])
+            columns = (self.time[part], self.time[part], self.zero[part], self.s[part], self.p[part], self.o[part], self.one[part])
             home.feed(STREAM, columns, int(columns[0][-1]), int(columns[0][-1]))
             home.run(self.arena.intern)
             view.poll()

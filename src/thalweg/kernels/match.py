@@ -2,8 +2,11 @@
 
 A triple that arrives is inserted into the stores of its stream. For each pattern i that it fits, the pattern's
 delta plan is run: the other patterns in an order fixed beforehand, depth first, each step probing one index.
-Pattern j < i may use the new row itself, j > i only older rows, so that a solution is found once: at the
+Pattern j < i may use the new row itself, j > i only other rows, so that a solution is found once: at the
 last of its rows to arrive. A solution lives in [max(from), min(to)) of its rows (SEMANTICS 2 and 3).
+
+A delete runs the same plans for the row that it ends, with weight -1, for the rest of the row's life; then the row's
+interval is cut. A triple that came again and again has several rows to end, one after the other.
 
 The kernel can stop anywhere, when its output is full or a store has to grow, and goes on where it was: all
 loops keep their position in `cursor`, `stack`, `ranges` and `bound`.
@@ -17,19 +20,25 @@ from numba import njit
 from thalweg.kernels.memory import load64, store64
 from thalweg.kernels.store import (
     ALL,
+    DELETE,
     FIELDS,
     FULL_ROWS,
     HEAD,
+    INSERT,
     KIND,
+    NEVER,
     NOW,
     ROW_FROM,
     ROW_O,
     ROW_P,
     ROW_S,
     ROW_TO,
+    SPO,
     TAIL,
     descriptor,
+    doomed,
     expect,
+    first_instant,
     insert,
     newest,
     older_row,
@@ -37,11 +46,11 @@ from thalweg.kernels.store import (
 )
 
 # Columns of an entry: a pattern of a query as the start of a delta plan.
-ENTRY_QUERY, ENTRY_FIRST, ENTRY_STEPS, ENTRY_TERMS = 0, 1, 2, 3
+ENTRY_QUERY, ENTRY_FIRST, ENTRY_STEPS, ENTRY_OTHERS, ENTRY_TERMS = 0, 1, 2, 3, 4
 ENTRY_CELLS = ENTRY_TERMS + 6
 
 # Columns of a step: another pattern, and the index by which it is probed.
-STEP_STORE, STEP_KIND, STEP_OLDER, STEP_TERMS = 0, 1, 2, 3
+STEP_STORE, STEP_KIND, STEP_OTHER, STEP_TERMS = 0, 1, 2, 3
 STEP_CELLS = STEP_TERMS + 6
 
 # How a position of a pattern meets a term: (mode, value) pairs for s, p, o from *_TERMS on.
@@ -65,8 +74,10 @@ FRAME_CELLS = 3  # of a level of the search: next candidate row, from, to
 DONE, FULL, GROW = 0, 1, 2
 
 # Work counters.
-INSERTED, REPEATED, PROBES, WALKED, FOUND = range(5)
-COUNTERS = 5
+INSERTED, REPEATED, DELETED, ABSENT, PROBES, WALKED, SPARED, FOUND = range(8)
+COUNTERS = 8
+
+RANGE_CELLS = 3  # of a range of entries: first, end, slot of the signature
 
 AHEAD = 8  # rows between asking for memory and using it
 
@@ -135,10 +146,10 @@ def fits(terms, s, p, o, bound):
 
 
 @njit(cache=True, nogil=True)
-def emit(row, query, begin, end, graph, bound, shown):
-    """Writes a solution of weight 1; the variables that it shows are listed at `shown`, ended by -1."""
+def emit(row, query, weight, begin, end, graph, bound, shown):
+    """Writes a solution; the variables that it shows are listed at `shown`, ended by -1."""
     store64(row, OUT_QUERY, query)
-    store64(row, OUT_WEIGHT, 1)
+    store64(row, OUT_WEIGHT, weight)
     store64(row, OUT_FROM, begin)
     store64(row, OUT_TO, end)
     store64(row, OUT_GRAPH, graph)
@@ -179,8 +190,9 @@ def find_ranges(s, p, o, store, masks, dispatch, last, ranges):
             entry = own if mask == PREDICATE else look_up(dispatch, last, signature_key(store, mask, s, p, o))
             if entry != 0:
                 first = load64(entry, DISPATCH_FIRST)
-                store64(ranges, 2 * count, first)
-                store64(ranges, 2 * count + 1, first + load64(entry, DISPATCH_COUNT))
+                store64(ranges, RANGE_CELLS * count, first)
+                store64(ranges, RANGE_CELLS * count + 1, first + load64(entry, DISPATCH_COUNT))
+                store64(ranges, RANGE_CELLS * count + 2, (entry - dispatch) // (8 * DISPATCH_CELLS))
                 indexes |= load64(entry, DISPATCH_INDEXES)
                 count += 1
         masks >>= 1
@@ -189,8 +201,23 @@ def find_ranges(s, p, o, store, masks, dispatch, last, ranges):
 
 
 @njit(cache=True, nogil=True)
+def hopeless(others, until, begin):
+    """Whether some other pattern of the query has no row that lives beyond `begin`.
+
+    `others` lists the patterns' signatures, ended by -1; `until` tells when the last row of a signature ends. A
+    deleted row still counts, so this may hope in vain, but it never gives up wrongly.
+    """
+    while load64(others, 0) >= 0:
+        if load64(until, load64(others, 0)) <= begin:
+            return True
+        others += 8
+    return False
+
+
+@njit(cache=True, nogil=True)
 def match(
     feed,
+    op,
     time,
     event,
     graph,
@@ -203,7 +230,9 @@ def match(
     dispatch,
     entries,
     steps,
+    others,
     outputs,
+    until,
     cursor,
     stack,
     ranges,
@@ -228,6 +257,9 @@ def match(
     walked = np.int64(0)
     inserted = np.int64(0)
     repeated = np.int64(0)
+    deleted = np.int64(0)
+    absent = np.int64(0)
+    spared = np.int64(0)
     # Addresses: what is passed on to other functions must not be an array (see `descriptor`).
     all_stores = descriptor(stores, 0)
     all_entries = np.int64(entries.ctypes.data)
@@ -239,6 +271,8 @@ def match(
     vars = np.int64(bound.ctypes.data)
     rows = np.int64(out.ctypes.data)
     row_size = np.int64(8 * out.shape[1])
+    all_others = np.int64(others.ctypes.data)
+    ends = np.int64(until.ctypes.data)
     shown = np.int64(outputs.ctypes.data)
     shown_size = np.int64(8 * outputs.shape[1])
 
@@ -259,25 +293,44 @@ def match(
             if n_ranges == 0:
                 f += 1
                 continue
-            number = insert(desc, indexes | 1, time[i], event[i], s, p, o)
-            if number < 0:
-                if number <= FULL_ROWS:
-                    status = np.int64(GROW)
-                    detail = store * 16 - number
-                    break
-                repeated += 1
-                f += 1
-                continue
-            inserted += 1
+            if op[i] == INSERT:
+                number = insert(desc, indexes | 1, time[i], event[i], s, p, o)
+                if number < 0:
+                    if number <= FULL_ROWS:
+                        status = np.int64(GROW)
+                        detail = store * 16 - number
+                        break
+                    repeated += 1
+                    f += 1
+                    continue
+                inserted += 1
+                end = load64(row_address(desc, number), ROW_TO)
+                for k in range(n_ranges):
+                    signature = load64(spans, RANGE_CELLS * k + 2)
+                    if load64(ends, signature) < end:
+                        store64(ends, signature, end)
+            else:
+                number = doomed(desc, op[i], time[i], event[i], s, p, o)
+                if number < 0:
+                    if op[i] == DELETE:
+                        absent += 1
+                    f += 1
+                    continue
+                deleted += 1
             r = np.int64(0)
             e = load64(spans, 0)
             level = np.int64(-1)
 
+        weight = np.int64(1)
+        cut = np.int64(NEVER)
+        if op[i] != INSERT:
+            weight = np.int64(-1)
+            cut = first_instant(desc, time[i])
         new_row = row_address(desc, number)
         now = load64(desc, KIND) == NOW
         stopped = False
         while r < n_ranges:
-            end_of_range = load64(spans, 2 * r + 1)
+            end_of_range = load64(spans, RANGE_CELLS * r + 1)
             while e < end_of_range:
                 entry = all_entries + e * (8 * ENTRY_CELLS)
                 query = load64(entry, ENTRY_QUERY)
@@ -287,8 +340,12 @@ def match(
                     if not fits(entry + 8 * ENTRY_TERMS, s, p, o, vars):
                         e += 1
                         continue
-                    begin = load64(new_row, ROW_FROM)
+                    begin = max(load64(new_row, ROW_FROM), cut)
                     end = load64(new_row, ROW_TO)
+                    if hopeless(all_others + load64(entry, ENTRY_OTHERS) * 8, ends, begin):
+                        spared += 1
+                        e += 1
+                        continue
                     if deepest < 0:
                         if written == room:
                             stopped = True
@@ -296,6 +353,7 @@ def match(
                         emit(
                             rows + written * row_size,
                             query,
+                            weight,
                             begin,
                             event[i] if now else end,
                             graph[i],
@@ -323,7 +381,7 @@ def match(
                         break
                     walked += 1
                     store64(frame, 0, older_row(target, load64(step, STEP_KIND), candidate))
-                    if load64(step, STEP_OLDER) != 0 and candidate >= number:
+                    if load64(step, STEP_OTHER) != 0 and candidate == number:
                         continue
                     row = row_address(target, candidate)
                     begin = max(load64(frame, 1), load64(row, ROW_FROM))
@@ -337,6 +395,7 @@ def match(
                         emit(
                             rows + written * row_size,
                             query,
+                            weight,
                             begin,
                             event[i] if now else end,
                             graph[i],
@@ -358,10 +417,18 @@ def match(
                 break
             r += 1
             if r < n_ranges:
-                e = load64(spans, 2 * r)
+                e = load64(spans, RANGE_CELLS * r)
         if stopped:
             status = np.int64(FULL)
             break
+        if op[i] != INSERT:
+            store64(new_row, ROW_TO, cut)
+            number = older_row(desc, SPO, number)
+            if number >= load64(desc, TAIL) and load64(row_address(desc, number), ROW_TO) > cut:
+                r = np.int64(0)
+                e = load64(spans, 0)
+                level = np.int64(-1)
+                continue
         r = np.int64(-1)
         level = np.int64(-1)
         f += 1
@@ -377,6 +444,9 @@ def match(
     cursor[DETAIL] = detail
     counters[INSERTED] += inserted
     counters[REPEATED] += repeated
+    counters[DELETED] += deleted
+    counters[ABSENT] += absent
+    counters[SPARED] += spared
     counters[PROBES] += probes
     counters[WALKED] += walked
     return status

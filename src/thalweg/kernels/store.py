@@ -1,9 +1,14 @@
 """The window store: live triples in arrival order, with hash indexes that expire by themselves.
 
-Rows sit in a ring; row number r lives at slot r & mask. One row is one cache line of eight int64:
-`s p o from to` and six uint32 links. For each index kind, a row's link is the distance back to the next older
-row with the same key (0 = none), so a chain runs from the newest row to the oldest and may stop at the
-first row below TAIL. Eviction moves TAIL; no chain and no table is touched.
+Rows sit in a ring; row number r lives at slot r & mask. A row is `s p o from to time` and a uint32 link for each
+index kind: one cache line for the kinds up to P, two where patterns with a variable predicate need S or O.
+A row's link is the distance back to the next older row with the same key (0 = none), so a chain runs from the
+newest row to the oldest and may stop at the first row below TAIL. Eviction moves TAIL; no chain and no
+table is touched. A deleted row has its interval cut short and stays until TAIL passes it, or until the ring
+is full and mostly dead.
+
+`time` is when the triple last arrived (in a window by count: the number of that element): what arrives and is
+deleted at one instant is there afterwards, in whatever order the two came (SEMANTICS 4).
 
 An index is an open-addressing table of int64 entries: the newest row of a key in the low 44 bits, some bits of the
 key's fingerprint above. An entry whose newest row is below TAIL is dead and may be reused; the fingerprint
@@ -18,28 +23,32 @@ from numba import njit
 from thalweg.kernels.memory import load32, load64, prefetch, store32, store64
 
 FOREVER = np.iinfo(np.int64).max
+NEVER = np.iinfo(np.int64).min
 
 # Fields of a store's descriptor, one row of int64.
-ROWS, MASK, HEAD, TAIL, KIND, WIDTH, STEP, ORIGIN, EVENT = range(9)
-TABLES = 9  # then, for each index kind: address, mask, used entries
+ROWS, MASK, HEAD, TAIL, KIND, WIDTH, STEP, ORIGIN, EVENT, STRIDE = range(10)
+TABLES = 10  # then, for each index kind: address, mask, used entries
 INDEXES = 6
 FIELDS = TABLES + 3 * INDEXES
 
 # Window kinds.
-UNBOUNDED, RANGE, STEPPED, NOW = range(4)
+UNBOUNDED, RANGE, STEPPED, NOW, COUNTED = range(5)
 
 # Index kinds; ALL is the scan of every live row and has no table.
 SPO, SP, PO, P, S, O, ALL = range(7)
 
 # Columns of a row.
-ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO = range(5)
-ROW_CELLS = 8
-FIRST_LINK = 10  # in 32-bit cells
+ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO, ROW_TIME = range(6)
+FIRST_LINK = 12  # in 32-bit cells
+NARROW, WIDE = 64, 128  # bytes of a row, without and with links of S and O
 
 # Parts of an index entry; 0 is the empty one. The bit above the row number is always set.
 NUMBER_BITS = 44
 NUMBER = (1 << NUMBER_BITS) - 1
 USED = 1 << NUMBER_BITS
+
+# What a row of a batch does.
+INSERT, DELETE, EXPEL = 1, -1, -2
 
 # What `insert` answers where it did not insert.
 DUPLICATE, INVISIBLE, FULL_ROWS, FULL_TABLE = -1, -2, -3, -4
@@ -82,7 +91,7 @@ def descriptor(stores, store):
 @njit(cache=True, nogil=True)
 def row_address(desc, number):
     """The address of row `number` of a store."""
-    return load64(desc, ROWS) + (number & load64(desc, MASK)) * np.int64(8 * ROW_CELLS)
+    return load64(desc, ROWS) + (number & load64(desc, MASK)) * load64(desc, STRIDE)
 
 
 @njit(cache=True, nogil=True)
@@ -159,15 +168,27 @@ def evict_all(stores, now):
 
 
 @njit(cache=True, nogil=True)
+def first_instant(desc, time):
+    """The first instant at which a window shows what happens at `time`."""
+    if load64(desc, KIND) == STEPPED:
+        step = load64(desc, STEP)
+        origin = load64(desc, ORIGIN)
+        return origin + ((time - origin) // step + 1) * step
+    return time
+
+
+@njit(cache=True, nogil=True)
 def insert(desc, indexes, time, event, s, p, o):
     """Adds a triple that arrives at `time`; answers its row number, or why there is none.
 
     A triple that is alive already is one triple (SEMANTICS 1): its new row begins where the old one ends.
-    `indexes` is the bit set of the index kinds that some plan probes for such a triple.
+    `indexes` is the bit set of the index kinds that some plan probes for such a triple. `event` is the number of the
+    event, or in a window by count that of the element.
     """
     kind = load64(desc, KIND)
-    begin = time
+    begin = first_instant(desc, time)
     end = np.int64(FOREVER)
+    stamp = time
     if kind == RANGE:
         evict(desc, time)
         end = time + load64(desc, WIDTH)
@@ -175,10 +196,7 @@ def insert(desc, indexes, time, event, s, p, o):
             end = np.int64(FOREVER)
     elif kind == STEPPED:
         evict(desc, time)
-        step = load64(desc, STEP)
-        since = time - load64(desc, ORIGIN)
-        begin = load64(desc, ORIGIN) + (since // step + 1) * step
-        end = load64(desc, ORIGIN) + ((since + load64(desc, WIDTH)) // step + 1) * step
+        end = first_instant(desc, time + load64(desc, WIDTH))
         if begin >= end:
             return np.int64(INVISIBLE)
     elif kind == NOW:
@@ -186,11 +204,14 @@ def insert(desc, indexes, time, event, s, p, o):
             store64(desc, EVENT, event)
             store64(desc, TAIL, load64(desc, HEAD))
         end = time + 1
+    elif kind == COUNTED:
+        stamp = event
 
     place, alive = _place(desc, SPO, s, p, o)
     if alive >= 0:
         until = load64(row_address(desc, alive), ROW_TO)
         if until >= end:
+            store64(row_address(desc, alive), ROW_TIME, stamp)
             return np.int64(DUPLICATE)
         if until > begin:
             begin = until
@@ -210,6 +231,7 @@ def insert(desc, indexes, time, event, s, p, o):
     store64(row, ROW_O, o)
     store64(row, ROW_FROM, begin)
     store64(row, ROW_TO, end)
+    store64(row, ROW_TIME, stamp)
     store64(desc, HEAD, number + 1)
     _link(desc, SPO, place, alive, number, s, p, o)
     for index in range(1, INDEXES):
@@ -217,6 +239,30 @@ def insert(desc, indexes, time, event, s, p, o):
             slot, older = _place(desc, index, s, p, o)
             _link(desc, index, slot, older, number, s, p, o)
     return number
+
+
+@njit(cache=True, nogil=True)
+def doomed(desc, op, time, event, s, p, o):
+    """The newest row that a delete ends, or -1 where the triple is not there.
+
+    DELETE spares what arrived at the same instant; EXPEL ends what element number `event` brought, if no later one
+    brought it again.
+    """
+    kind = load64(desc, KIND)
+    if kind == NOW:
+        return np.int64(-1)
+    if kind == RANGE or kind == STEPPED:
+        evict(desc, time)
+    alive = newest(desc, SPO, s, p, o)
+    if alive < 0:
+        return np.int64(-1)
+    row = row_address(desc, alive)
+    if load64(row, ROW_TO) <= first_instant(desc, time):
+        return np.int64(-1)
+    stamp = load64(row, ROW_TIME)
+    if op == EXPEL:
+        return alive if stamp == event else np.int64(-1)
+    return alive if stamp < (event if kind == COUNTED else time) else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
@@ -236,12 +282,24 @@ def expect(desc, s, p, o):
 
 
 @njit(cache=True, nogil=True)
-def relocate(rows, mask, tail, head, target):
-    """Copies the live rows of a ring into a larger or smaller one, each to its own slot."""
+def relocate(rows, tail, head, target):
+    """Copies the rows from TAIL to HEAD of a ring into a larger one, each to its own slot."""
+    mask = np.int64(rows.shape[0] - 1)
     wide = np.int64(target.shape[0] - 1)
     for number in range(tail, head):
-        for cell in range(ROW_CELLS):
+        for cell in range(rows.shape[1]):
             target[number & wide, cell] = rows[number & mask, cell]
+
+
+@njit(cache=True, nogil=True)
+def dead_rows(rows, tail, head, now):
+    """How many rows between TAIL and HEAD have ended at or before `now`."""
+    mask = np.int64(rows.shape[0] - 1)
+    count = np.int64(0)
+    for number in range(tail, head):
+        if rows[number & mask, ROW_TO] <= now:
+            count += 1
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -271,3 +329,24 @@ def rebuild(kind, table, rows, tail, target):
             target[place] = entry
             count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def replant(rows, tail, head, now, stores, store, indexes):
+    """Moves the rows that end after `now` to the empty ring and tables of a store, with new numbers from HEAD on."""
+    mask = np.int64(rows.shape[0] - 1)
+    desc = descriptor(stores, store)
+    for old in range(tail, head):
+        at = old & mask
+        if rows[at, ROW_TO] <= now:
+            continue
+        number = load64(desc, HEAD)
+        row = row_address(desc, number)
+        for cell in range(ROW_TIME + 1):
+            store64(row, cell, rows[at, cell])
+        store64(desc, HEAD, number + 1)
+        for index in range(INDEXES):
+            if indexes >> index & 1:
+                s, p, o = rows[at, ROW_S], rows[at, ROW_P], rows[at, ROW_O]
+                slot, older = _place(desc, index, s, p, o)
+                _link(desc, index, slot, older, number, s, p, o)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels import match as kernel
+from thalweg.kernels.store import FOREVER, NEVER
 from thalweg.operators.windows import WindowStores
 from thalweg.plan.program import Program
 
@@ -26,15 +27,16 @@ class Matcher:
         self.counters = np.zeros(kernel.COUNTERS, np.int64)
         self._cursor = np.zeros(kernel.CURSOR_CELLS, np.int64)
         self._stack = np.zeros((max(program.depth, 1), kernel.FRAME_CELLS), np.int64)
-        self._ranges = np.zeros((8, 2), np.int64)
+        self._ranges = np.zeros((8, kernel.RANGE_CELLS), np.int64)
+        self._until = np.full(len(program.dispatch), NEVER, np.int64)
         self._bound = np.zeros(max(program.variables, 1), np.int64)
         width = max((len(names) for names in program.outputs_of), default=0)
         self._out = np.zeros((room, kernel.OUT_BINDINGS + width), np.int64)
 
     def step(
-        self, feed: Ints, time: Ints, event: Ints, graph: Ints, s: Ints, p: Ints, o: Ints
+        self, feed: Ints, time: Ints, event: Ints, graph: Ints, s: Ints, p: Ints, o: Ints, op: Ints
     ) -> Iterator[Ints]:
-        """Applies rows in time order; yields solutions in parts, each valid until the next is asked for."""
+        """Applies inserts and deletes in time order; yields solutions in parts, each valid until the next is asked for."""
         cursor = self._cursor
         cursor[:] = 0
         cursor[kernel.AT_RANGE] = cursor[kernel.LEVEL] = -1
@@ -42,6 +44,7 @@ class Matcher:
         while True:
             status = kernel.match(
                 feed,
+                op,
                 time,
                 event,
                 graph,
@@ -54,7 +57,9 @@ class Matcher:
                 program.dispatch,
                 program.entries,
                 program.steps,
+                program.others,
                 program.outputs,
+                self._until,
                 cursor,
                 self._stack,
                 self._ranges,
@@ -64,7 +69,7 @@ class Matcher:
             )
             if status == kernel.GROW:
                 store, shortage = divmod(int(cursor[kernel.DETAIL]), 16)
-                self.stores.grow(store, -shortage)
+                self.stores.grow(store, -shortage, int(time[cursor[kernel.AT_ROW]]))
                 continue
             written = int(cursor[kernel.WRITTEN])
             if written:
@@ -75,6 +80,12 @@ class Matcher:
                 return
             if len(self._out) < _MOST_ROOM:
                 self._out = np.zeros((4 * len(self._out), self._out.shape[1]), np.int64)
+
+    def replace_program(self, program: Program) -> None:
+        """Takes other plans over the same stores."""
+        self.program = program
+        # Signatures are numbered anew; until rows come, every one of them may have some.
+        self._until = np.full(len(program.dispatch), FOREVER, np.int64)
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that the stores still use."""

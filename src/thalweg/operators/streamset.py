@@ -16,7 +16,7 @@ from thalweg.operators.views import View, view_of
 from thalweg.plan.program import Program, compile_program
 
 Ints = NDArray[np.int64]
-Columns = tuple[Ints, ...]  # time, event, graph, s, p, o
+Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
 Interner = Callable[[bytes], int]
 
 BEGINNING = int(np.iinfo(np.int64).min)
@@ -56,7 +56,7 @@ class Streamset:
         """Lets a query go; the others keep their windows."""
         self._gone.update(k for k, (_, other) in enumerate(self._queries) if other is view)
         if self._matcher is not None:
-            self._matcher.program = self._compile(intern)
+            self._matcher.replace_program(self._compile(intern))
 
     def __len__(self) -> int:
         return len(self._queries) - len(self._gone)
@@ -164,8 +164,8 @@ class Streamset:
         if self._matcher is not None:
             yield from self._matcher.live_ids()
         for queue in self._queues.values():
-            for _, _, *ids in queue.parts:
-                yield from ids
+            for _, _, graph, s, p, o, _ in queue.parts:
+                yield from (graph, s, p, o)
         for _, view in self._active():
             yield from view.live_ids()
 

@@ -15,11 +15,19 @@ _FEW_ENTRIES = 512
 _LINE = 64
 
 
-def _rows(count: int) -> NDArray[np.int64]:
-    """An uninitialised ring of `count` rows, each on a cache line of its own."""
-    cells = np.empty(count * kernel.ROW_CELLS + _LINE // 8, np.int64)
+def _rows(count: int, stride: int) -> NDArray[np.int64]:
+    """An uninitialised ring of `count` rows, each on cache lines of its own."""
+    width = stride // 8
+    cells = np.empty(count * width + _LINE // 8, np.int64)
     skip = (-cells.ctypes.data) % _LINE // 8
-    return cells[skip : skip + count * kernel.ROW_CELLS].reshape(count, kernel.ROW_CELLS)
+    return cells[skip : skip + count * width].reshape(count, width)
+
+
+def _table_size(keys: int) -> int:
+    size = _FEW_ENTRIES
+    while size < 3 * keys:
+        size *= 2
+    return size
 
 
 class WindowStores:
@@ -27,19 +35,26 @@ class WindowStores:
 
     def __init__(self, windows: Sequence[Window], indexes: Sequence[int]) -> None:
         """`indexes[k]` is the bit set of the index kinds that plans probe in store k."""
-        count = len(windows)
-        self.descriptors = np.zeros((max(count, 1), kernel.FIELDS), np.int64)
+        self.descriptors = np.zeros((max(len(windows), 1), kernel.FIELDS), np.int64)
+        self._indexes = [kinds | 1 << kernel.SPO for kinds in indexes]
         self._rings: list[NDArray[np.int64]] = []
         self._tables: list[list[NDArray[np.int64]]] = []
         for number, window in enumerate(windows):
             self._describe(number, window)
-            self._rings.append(_rows(_FEW_ROWS))
+            wide = self._indexes[number] >> kernel.S
+            self.descriptors[number, kernel.STRIDE] = kernel.WIDE if wide else kernel.NARROW
+            self._rings.append(self._ring(number, _FEW_ROWS))
             self._place_ring(number)
             self._tables.append([])
             for index in range(kernel.INDEXES):
-                size = _FEW_ENTRIES if (indexes[number] | 1) >> index & 1 else 1
-                self._tables[number].append(np.zeros(size, np.int64))
+                self._tables[number].append(np.zeros(_FEW_ENTRIES if self._has(number, index) else 1, np.int64))
                 self._place_table(number, index, 0)
+
+    def _has(self, number: int, index: int) -> bool:
+        return bool(self._indexes[number] >> index & 1)
+
+    def _ring(self, number: int, count: int) -> NDArray[np.int64]:
+        return _rows(count, int(self.descriptors[number, kernel.STRIDE]))
 
     def _describe(self, number: int, window: Window) -> None:
         fields = self.descriptors[number]
@@ -72,25 +87,39 @@ class WindowStores:
         self.descriptors[number, base + 1] = len(table) - 1
         self.descriptors[number, base + 2] = used
 
-    def grow(self, number: int, status: int) -> None:
-        """Makes the room that `insert` asked for by its status."""
-        fields = self.descriptors[number]
+    def grow(self, number: int, status: int, now: int) -> None:
+        """Makes the room that `insert` asked for by its status, at time `now`."""
         if status == kernel.FULL_ROWS:
-            old = self._rings[number]
-            self._rings[number] = _rows(2 * len(old))
-            kernel.relocate(
-                old, len(old) - 1, fields[kernel.TAIL], fields[kernel.HEAD], self._rings[number]
-            )
+            self._grow_ring(number, now)
+        else:
+            self._grow_table(number, kernel.FULL_TABLE - status)
+
+    def _grow_ring(self, number: int, now: int) -> None:
+        """Doubles a ring, or where half of it are rows that deletes have ended, leaves those behind."""
+        old = self._rings[number]
+        fields = self.descriptors[number]
+        tail, head = int(fields[kernel.TAIL]), int(fields[kernel.HEAD])
+        dead = int(kernel.dead_rows(old, tail, head, now))
+        if 2 * dead < len(old):
+            self._rings[number] = self._ring(number, 2 * len(old))
+            kernel.relocate(old, tail, head, self._rings[number])
             self._place_ring(number)
             return
-        index = kernel.FULL_TABLE - status
+        self._rings[number] = self._ring(number, len(old))
+        self._place_ring(number)
+        fields[kernel.TAIL] = head
+        for index in range(kernel.INDEXES):
+            if self._has(number, index):
+                self._tables[number][index] = np.zeros(_table_size(len(old) - dead), np.int64)
+                self._place_table(number, index, 0)
+        kernel.replant(old, tail, head, now, self.descriptors, number, self._indexes[number])
+
+    def _grow_table(self, number: int, index: int) -> None:
+        """Rebuilds an index without its dead entries, larger if need be."""
         table = self._tables[number][index]
-        live = int(kernel.live_entries(table, fields[kernel.TAIL]))
-        size = _FEW_ENTRIES
-        while size < 3 * live:
-            size *= 2
-        fresh = np.zeros(size, np.int64)
-        used = kernel.rebuild(index, table, self._rings[number], fields[kernel.TAIL], fresh)
+        tail = self.descriptors[number, kernel.TAIL]
+        fresh = np.zeros(_table_size(int(kernel.live_entries(table, tail))), np.int64)
+        used = kernel.rebuild(index, table, self._rings[number], tail, fresh)
         self._tables[number][index] = fresh
         self._place_table(number, index, used)
 

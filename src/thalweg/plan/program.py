@@ -15,6 +15,18 @@ from thalweg.plan.delta import DeltaPlan, delta_plans
 
 Ints = NDArray[np.int64]
 StoreKey = tuple[tuple[str, ...], Window]
+_Signature = tuple[int, int, tuple[int, ...]]  # store, mask of constant positions, their ids
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A pattern as the start of a delta plan: the kernel's cells, and the signatures of the other patterns."""
+
+    query: int
+    first: int
+    steps: int
+    terms: list[int]
+    others: list[_Signature]
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,7 @@ class Program:
     dispatch: Ints
     entries: Ints
     steps: Ints
+    others: Ints
     outputs: Ints
     variables: int
     depth: int
@@ -53,7 +66,7 @@ def compile_program(
     for number, query in enumerate(queries):
         if number not in gone:
             layout.add(number, query)
-    entries, dispatch, wild = layout.dispatch()
+    entries, dispatch, wild, others = layout.dispatch()
     shown = [shown_variables(query) for query in queries]
     return Program(
         streams=tuple(streams),
@@ -67,6 +80,7 @@ def compile_program(
         dispatch=dispatch,
         entries=entries,
         steps=_table(layout.steps, kernel.STEP_CELLS),
+        others=others,
         outputs=_padded(
             [[query.variables.index(name) for name in names] for query, names in zip(queries, shown, strict=True)],
             extra=1,
@@ -92,9 +106,9 @@ class _Layout:
         self.indexes = [1] * len(keys)
         self.steps: list[list[int]] = []
         self.constants: set[int] = set()
-        # By (store, mask of constant positions, their ids): entries, and the indexes that such triples need.
-        self.signatures: dict[tuple[int, int, tuple[int, ...]], list[list[int]]] = {}
-        self.needs: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        # By signature: entries, and the indexes that such triples need.
+        self.signatures: dict[_Signature, list[_Entry]] = {}
+        self.needs: dict[_Signature, int] = {}
 
     def add(self, number: int, query: Query) -> None:
         places = {name: place for place, name in enumerate(query.variables)}
@@ -109,7 +123,9 @@ class _Layout:
                 cells = self._terms(query.patterns[probe.pattern].terms, places, bound)
                 self.steps.append([stores[probe.pattern], probe.index, int(older), *cells])
             signature = self._signature(query, plan.start, stores)
-            self.signatures.setdefault(signature, []).append([number, first, len(plan.probes), *terms])
+            others = [self._signature(query, probe.pattern, stores) for probe in plan.probes]
+            entry = _Entry(number, first, len(plan.probes), terms, others)
+            self.signatures.setdefault(signature, []).append(entry)
         self._need_indexes(query, stores, plans)
 
     def _need_indexes(self, query: Query, stores: list[int], plans: tuple[DeltaPlan, ...]) -> None:
@@ -120,7 +136,7 @@ class _Layout:
                     self.needs[signature] = self.needs.get(signature, 1) | 1 << probe.index
                     self.indexes[stores[probe.pattern]] |= 1 << probe.index
 
-    def _signature(self, query: Query, pattern: int, stores: list[int]) -> tuple[int, int, tuple[int, ...]]:
+    def _signature(self, query: Query, pattern: int, stores: list[int]) -> _Signature:
         terms = query.patterns[pattern].terms
         mask = sum(1 << k for k, term in enumerate(terms) if isinstance(term, Const))
         return (stores[pattern], mask, tuple(self._id(t) if isinstance(t, Const) else 0 for t in terms))
@@ -142,11 +158,11 @@ class _Layout:
         self.constants.add(number)
         return number
 
-    def dispatch(self) -> tuple[Ints, Ints, Ints]:
-        """Entries grouped by signature, the hash table that finds them, the masks of each store without a predicate."""
-        entries: list[list[int]] = []
+    def dispatch(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Entries by signature, the hash table that finds them, masks without a predicate, others of entries."""
+        entries: list[_Entry] = []
         wild = np.zeros(max(len(self.keys), 1), np.int64)
-        by_key: dict[int, list[tuple[int, int, tuple[int, ...]]]] = {}
+        by_key: dict[int, list[_Signature]] = {}
         masks: dict[int, int] = {}
         for signature in self.signatures:
             store, mask, terms = signature
@@ -161,6 +177,7 @@ class _Layout:
         while size < 3 * len(by_key):
             size *= 2
         table = np.zeros((size, kernel.DISPATCH_CELLS), np.int64)
+        slots: dict[int, int] = {}
         for key, signatures in by_key.items():
             first = len(entries)
             needs = 1
@@ -171,7 +188,14 @@ class _Layout:
             while table[slot, 0]:
                 slot = (slot + 1) & (size - 1)
             table[slot] = [key, first, len(entries) - first, needs, masks.get(key, 0)]
-        return _table(entries, kernel.ENTRY_CELLS), table, wild
+            slots[key] = slot
+        others: list[int] = []
+        rows: list[list[int]] = []
+        for entry in entries:
+            rows.append([entry.query, entry.first, entry.steps, len(others), *entry.terms])
+            keys = (int(kernel.signature_key(store, mask, *terms)) for store, mask, terms in entry.others)
+            others += [*dict.fromkeys(slots[key] for key in keys), -1]
+        return _table(rows, kernel.ENTRY_CELLS), table, wild, np.array(others or [-1], np.int64)
 
 
 def _table(rows: list[list[int]], cells: int) -> Ints:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from thalweg.rdf.arena import Ids
 from thalweg.rdf.chunk import NO_TIME, Reject
 
-_COLUMNS = ("time", "event", "graph", "s", "p", "o")
+_COLUMNS = ("time", "event", "graph", "s", "p", "o", "op")
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,12 @@ class EventBatch:
     clock: int = NO_TIME
     rejects: tuple[Reject, ...] = ()
     events: int = 0
+    op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Left out, all rows are inserts."""
 
     def __post_init__(self) -> None:
+        if not self.op.size:
+            object.__setattr__(self, "op", np.ones(self.s.size, dtype=np.int64))
         if len({getattr(self, name).size for name in _COLUMNS}) != 1:
             raise ValueError("columns of different lengths")
 

@@ -34,7 +34,7 @@ def columns(rows: list[tuple[int, int, int]], step: int = 1000):
     count = len(rows)
     s, p, o = (np.array([row[k] for row in rows], np.int64) for k in range(3))
     zero = np.zeros(count, np.int64)
-    return zero, np.arange(count) * step, np.arange(count), zero, s, p, o
+    return zero, np.arange(count) * step, np.arange(count), zero, s, p, o, zero + 1
 
 
 def found(matcher: Matcher, rows: list[tuple[int, int, int]]) -> Counter[tuple[int, ...]]:
