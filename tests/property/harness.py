@@ -94,7 +94,7 @@ class Feed:
 
     def push(self, event: Event) -> None:
         """One event through the front door."""
-        self.session.push(event.stream, at=at_argument(event.time), graph=event.text, name=event.graph)
+        self.session.push(event.stream, at=at_argument(event.time), graph=event.text, name=event.graph, op=event.op)
         self._came(event.stream, event.time)
         self.numbers[event.stream] += 1
 
@@ -107,11 +107,12 @@ class Feed:
             self.numbers[event.stream] += 1
             for triple in event.triples:
                 graph = intern(f"<{event.graph}>".encode())
-                rows.append((event.time, number, graph, *(intern(term.encode()) for term in triple)))
-        columns = np.array(rows, dtype=np.int64).reshape(-1, 6).T.copy()
+                op = 1 if event.op == "insert" else -1
+                rows.append((event.time, number, graph, *(intern(term.encode()) for term in triple), op))
+        *columns, ops = np.array(rows, dtype=np.int64).reshape(-1, 7).T.copy()
         clock = max(self.watermarks.get(events[0].stream, NEVER), events[-1].time)
         self.session.push_events(
-            EventBatch(events[0].stream, *columns, clock=clock, rejects=(), events=len(events))
+            EventBatch(events[0].stream, *columns, clock=clock, rejects=(), events=len(events), op=ops)
         )
         self._came(events[0].stream, events[-1].time)
 

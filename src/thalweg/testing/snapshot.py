@@ -19,12 +19,13 @@ Row = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Event:
-    """A graph event: its triples are inserted together at its time (microseconds)."""
+    """A graph event: its triples are inserted, or deleted, together at its time (microseconds)."""
 
     stream: str
     time: int
     triples: tuple[Triple, ...]
     graph: str | None = None
+    op: str = "insert"
 
     @property
     def text(self) -> str:
@@ -38,6 +39,10 @@ class Unbounded:
 
     def holds(self, time: int, t: int) -> bool:
         """Whether the content at instant t has an event of that time."""
+        return time <= t
+
+    def seen(self, time: int, t: int) -> bool:
+        """Whether the content at instant t has taken notice of what happened at that time."""
         return time <= t
 
     def turns(self, time: int) -> Iterator[int]:
@@ -65,6 +70,10 @@ class Range:
             return t - self.width < time <= t
         report = t // self.step * self.step
         return report - self.width <= time < report
+
+    def seen(self, time: int, t: int) -> bool:
+        """Whether the content at instant t has taken notice of what happened at that time."""
+        return time <= t if self.step is None else time < t // self.step * self.step
 
     def turns(self, time: int) -> Iterator[int]:
         """Instants at which an event of that time enters or leaves, and the reports in between.
@@ -161,21 +170,40 @@ class Oracle:
         self.question = question
         self.events = events
         self.stable = stable  # whether a blank node's label means the same in all events
-        self._known: dict[tuple[frozenset[int], ...], Counter[Row]] = {}
+        self._known: dict[tuple[frozenset[Triple], ...], Counter[Row]] = {}
 
     def answer(self, t: int) -> Counter[Row]:
         """The solution multiset at instant t."""
-        contents = tuple(
-            frozenset(
-                index
-                for index, event in enumerate(self.events)
-                if event.stream in block.streams and block.window.holds(event.time, t)  # type: ignore[union-attr]
-            )
-            for block in self.question.blocks
-        )
+        contents = tuple(self._content(block, t) for block in self.question.blocks)
         if contents not in self._known:
             self._known[contents] = self._ask(contents)
         return self._known[contents]
+
+    def _content(self, block: Block, t: int) -> frozenset[Triple]:
+        """The triples of a block at instant t: some insert is there that no later delete has undone.
+
+        What is deleted and inserted at one instant is there afterwards.
+        """
+        window = block.window
+        assert not isinstance(window, Now)
+        read = [(index, event) for index, event in enumerate(self.events) if event.stream in block.streams]
+        last_delete: dict[Triple, int] = {}
+        for index, event in read:
+            if event.op == "delete" and window.seen(event.time, t):
+                for triple in self._scoped(index):
+                    last_delete[triple] = max(event.time, last_delete.get(triple, event.time))
+        return frozenset(
+            triple
+            for index, event in read
+            if event.op == "insert" and window.holds(event.time, t)
+            for triple in self._scoped(index)
+            if event.time >= last_delete.get(triple, event.time)
+        )
+
+    def _scoped(self, index: int) -> list[Triple]:
+        """The triples of an event with terms that pyoxigraph keeps as they are."""
+        scope = "" if self.stable else f"e{index}-"
+        return [_hidden(triple, scope=scope) for triple in self.events[index].triples]
 
     def turns(self) -> list[int]:
         """The instants at which anything can happen: arrivals, expiries and reports, in order."""
@@ -224,21 +252,18 @@ class Oracle:
         result: Counter[tuple[int, str | None, Row]] = Counter()
         for index, event in enumerate(self.events):
             if event.stream in block.streams:
-                for row, n in self._ask((frozenset([index]),)).items():
+                content = frozenset(self._scoped(index) if event.op == "insert" else ())
+                for row, n in self._ask((content,)).items():
                     result[event.time, event.graph, row] += n
         return result
 
-    def _ask(self, contents: Iterable[frozenset[int]]) -> Counter[Row]:
+    def _ask(self, contents: Iterable[frozenset[Triple]]) -> Counter[Row]:
         store = ox.Store()
         for number, content in enumerate(contents):
             graph = ox.NamedNode(f"urn:block:{number}")
-            for index in content:
-                for triple in self.events[index].triples:
-                    s, p, o = (
-                        ox.NamedNode(term[1:-1])
-                        for term in _hidden(triple, scope="" if self.stable else f"e{index}-")
-                    )
-                    store.add(ox.Quad(s, p, o, graph))
+            for triple in content:
+                s, p, o = (ox.NamedNode(term[1:-1]) for term in triple)
+                store.add(ox.Quad(s, p, o, graph))
         solutions = store.query(self.question.sparql())
         assert isinstance(solutions, ox.QuerySolutions)
         names = [variable.value for variable in solutions.variables]

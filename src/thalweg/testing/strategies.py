@@ -31,18 +31,29 @@ def triples(*, blanks: bool = False) -> st.SearchStrategy[Triple]:
 
 @st.composite
 def streams(
-    draw: st.DrawFn, *, names: Sequence[str] = STREAMS, max_events: int = 10, blanks: bool = False
+    draw: st.DrawFn,
+    *,
+    names: Sequence[str] = STREAMS,
+    max_events: int = 10,
+    blanks: bool = False,
+    deletes: bool = False,
 ) -> list[Event]:
-    """Events in order of time, with equal timestamps, gaps, re-arrivals and sub-millisecond times."""
+    """Events in order of time, with equal timestamps, gaps, re-arrivals and sub-millisecond times.
+
+    A delete mostly takes triples that came before.
+    """
     count = draw(st.integers(min(3, max_events), max_events))
     names = draw(st.sampled_from([names, names[:1]]))
     time = draw(st.sampled_from([0, 0, 0, -7 * MS, 5 * MS, 1_700_000_000_123_456]))
     events = []
     for number in range(count):
         time += draw(st.sampled_from([0, MS, MS, 2 * MS, 3 * MS, 7 * MS, 1, 999]))
-        graph = draw(st.lists(triples(blanks=blanks), min_size=1, max_size=3, unique=True))
+        op = draw(st.sampled_from(["insert", "insert", "delete"])) if deletes else "insert"
+        known = [triple for event in events for triple in event.triples]
+        source = st.sampled_from(known) if op == "delete" and known else triples(blanks=blanks)
+        graph = draw(st.lists(source, min_size=1, max_size=3, unique=True))
         name = draw(st.sampled_from(names))
-        events.append(Event(name, time, tuple(graph), f"http://ex/g{number}"))
+        events.append(Event(name, time, tuple(graph), f"http://ex/g{number}", op))
     return events
 
 
