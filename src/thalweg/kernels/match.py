@@ -1,7 +1,8 @@
 """The incremental matcher: one kernel that interprets the delta plans of all queries.
 
 A triple that arrives is inserted into the stores of its stream. For each pattern i that it fits, the pattern's
-delta plan is run: the other patterns in an order fixed beforehand, depth first, each step probing one index.
+delta plan is run: the other patterns, depth first, each step probing one index. The order is laid out beforehand; only
+where a step has many candidates, the other patterns that could come next are asked how many they have (see `choose`).
 Pattern j < i may use the new row itself, j > i only other rows, so that a solution is found once: at the
 last of its rows to arrive. A solution lives in [max(from), min(to)) of its rows (SEMANTICS 2 and 3).
 
@@ -46,11 +47,15 @@ from thalweg.kernels.store import (
 )
 
 # Columns of an entry: a pattern of a query as the start of a delta plan.
-ENTRY_QUERY, ENTRY_FIRST, ENTRY_STEPS, ENTRY_OTHERS, ENTRY_TERMS = 0, 1, 2, 3, 4
+ENTRY_UNIT, ENTRY_PATTERN, ENTRY_NODE, ENTRY_OTHERS, ENTRY_TERMS = 0, 1, 2, 3, 4
 ENTRY_CELLS = ENTRY_TERMS + 6
 
-# Columns of a step: another pattern, and the index by which it is probed.
-STEP_STORE, STEP_KIND, STEP_OTHER, STEP_TERMS = 0, 1, 2, 3
+# Columns of a node (a set of matched patterns): its steps, best first. A node without steps is a solution.
+NODE_FIRST, NODE_STEPS = 0, 1
+NODE_CELLS = 2
+
+# Columns of a step: another pattern, the index by which it is probed, and the node that it leads to.
+STEP_STORE, STEP_KIND, STEP_PATTERN, STEP_NODE, STEP_TERMS = 0, 1, 2, 3, 4
 STEP_CELLS = STEP_TERMS + 6
 
 # How a position of a pattern meets a term: (mode, value) pairs for s, p, o from *_TERMS on.
@@ -63,19 +68,21 @@ DISPATCH_CELLS = 5
 PREDICATE = 2  # the mask of signatures with a constant predicate and nothing else
 
 # Columns of a solution; its bindings follow.
-OUT_QUERY, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
+OUT_UNIT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
 
 # Where the kernel stands.
 AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, WRITTEN, DETAIL = range(9)
 CURSOR_CELLS = 9
-FRAME_CELLS = 3  # of a level of the search: next candidate row, from, to
+FRAME_CELLS = 4  # of a level of the search: next candidate row, from, to, step
 
 # Why it came back.
 DONE, FULL, GROW = 0, 1, 2
 
 # Work counters.
-INSERTED, REPEATED, DELETED, ABSENT, PROBES, WALKED, SPARED, FOUND = range(8)
-COUNTERS = 8
+INSERTED, REPEATED, DELETED, ABSENT, PROBES, WALKED, RACES, SPARED, FOUND = range(9)
+COUNTERS = 9
+
+FEW = 24  # candidates that a step may have before other steps are looked at
 
 RANGE_CELLS = 3  # of a range of entries: first, end, slot of the signature
 
@@ -136,6 +143,56 @@ def first_row(stores, step, bound):
 
 
 @njit(cache=True, nogil=True)
+def reaches(desc, kind, row, most):
+    """How many live rows a chain has from `row` on, counted up to `most`."""
+    tail = load64(desc, TAIL)
+    count = np.int64(0)
+    while row >= tail and count < most:
+        count += 1
+        row = older_row(desc, kind, row)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def choose(stores, node, steps, bound, tally):
+    """The step (an address) to take from a node, and its first candidate row.
+
+    It is the first step, unless that has more than a few candidates: then all steps race, and the shortest chain wins.
+    The race costs a small multiple of the winner's length, so that a hub is walked only where every way leads there.
+    """
+    step = steps + load64(node, NODE_FIRST) * (8 * STEP_CELLS)
+    ways = load64(node, NODE_STEPS)
+    row = first_row(stores, step, bound)
+    store64(tally, PROBES, load64(tally, PROBES) + 1)
+    if ways == 1 or row < 0:
+        return step, row
+    most = np.int64(FEW)
+    desc = stores + load64(step, STEP_STORE) * (8 * FIELDS)
+    if reaches(desc, load64(step, STEP_KIND), row, most) < most:
+        return step, row
+    while True:
+        store64(tally, RACES, load64(tally, RACES) + 1)
+        best = step
+        best_row = row
+        least = most
+        for way in range(ways):
+            other = step + way * (8 * STEP_CELLS)
+            desc = stores + load64(other, STEP_STORE) * (8 * FIELDS)
+            first = row if way == 0 else first_row(stores, other, bound)
+            count = reaches(desc, load64(other, STEP_KIND), first, least)
+            store64(tally, WALKED, load64(tally, WALKED) + count)
+            if count < least:
+                best = other
+                best_row = first
+                least = count
+                if count == 0:
+                    return other, np.int64(-1)
+        if least < most:
+            return best, best_row
+        most *= 8
+
+
+@njit(cache=True, nogil=True)
 def fits(terms, s, p, o, bound):
     """Whether a triple fits the three (mode, value) pairs at an address; free variables are bound by it."""
     return (
@@ -146,9 +203,9 @@ def fits(terms, s, p, o, bound):
 
 
 @njit(cache=True, nogil=True)
-def emit(row, query, weight, begin, end, graph, bound, shown):
+def emit(row, unit, weight, begin, end, graph, bound, shown):
     """Writes a solution; the variables that it shows are listed at `shown`, ended by -1."""
-    store64(row, OUT_QUERY, query)
+    store64(row, OUT_UNIT, unit)
     store64(row, OUT_WEIGHT, weight)
     store64(row, OUT_FROM, begin)
     store64(row, OUT_TO, end)
@@ -229,6 +286,7 @@ def match(
     wild,
     dispatch,
     entries,
+    nodes,
     steps,
     others,
     outputs,
@@ -253,7 +311,6 @@ def match(
     detail = np.int64(0)
     room = np.int64(out.shape[0])
     n = np.int64(ss.shape[0])
-    probes = np.int64(0)
     walked = np.int64(0)
     inserted = np.int64(0)
     repeated = np.int64(0)
@@ -263,7 +320,9 @@ def match(
     # Addresses: what is passed on to other functions must not be an array (see `descriptor`).
     all_stores = descriptor(stores, 0)
     all_entries = np.int64(entries.ctypes.data)
+    all_nodes = np.int64(nodes.ctypes.data)
     all_steps = np.int64(steps.ctypes.data)
+    tally = np.int64(counters.ctypes.data)
     table = np.int64(dispatch.ctypes.data)
     last = np.int64(dispatch.shape[0] - 1)
     spans = np.int64(ranges.ctypes.data)
@@ -333,9 +392,8 @@ def match(
             end_of_range = load64(spans, RANGE_CELLS * r + 1)
             while e < end_of_range:
                 entry = all_entries + e * (8 * ENTRY_CELLS)
-                query = load64(entry, ENTRY_QUERY)
-                deepest = load64(entry, ENTRY_STEPS) - 1
-                first = all_steps + load64(entry, ENTRY_FIRST) * (8 * STEP_CELLS)
+                unit = load64(entry, ENTRY_UNIT)
+                pattern = load64(entry, ENTRY_PATTERN)
                 if level < 0:
                     if not fits(entry + 8 * ENTRY_TERMS, s, p, o, vars):
                         e += 1
@@ -346,42 +404,46 @@ def match(
                         spared += 1
                         e += 1
                         continue
-                    if deepest < 0:
+                    node = all_nodes + load64(entry, ENTRY_NODE) * (8 * NODE_CELLS)
+                    if load64(node, NODE_STEPS) == 0:
                         if written == room:
                             stopped = True
                             break
                         emit(
                             rows + written * row_size,
-                            query,
+                            unit,
                             weight,
                             begin,
                             event[i] if now else end,
                             graph[i],
                             vars,
-                            shown + query * shown_size,
+                            shown + unit * shown_size,
                         )
                         written += 1
                         e += 1
                         continue
                     level = np.int64(0)
-                    store64(frames, 0, first_row(all_stores, first, vars))
+                    step, first = choose(all_stores, node, all_steps, vars, tally)
+                    store64(frames, 0, first)
                     store64(frames, 1, begin)
                     store64(frames, 2, end)
-                    probes += 1
+                    store64(frames, 3, step)
                 while level >= 0:
-                    step = first + level * (8 * STEP_CELLS)
                     frame = frames + level * (8 * FRAME_CELLS)
+                    step = load64(frame, 3)
                     target = all_stores + load64(step, STEP_STORE) * (8 * FIELDS)
                     candidate = load64(frame, 0)
                     if candidate < load64(target, TAIL):
                         level -= 1
                         continue
-                    if level == deepest and written == room:
+                    node = all_nodes + load64(step, STEP_NODE) * (8 * NODE_CELLS)
+                    deepest = load64(node, NODE_STEPS) == 0
+                    if deepest and written == room:
                         stopped = True
                         break
                     walked += 1
                     store64(frame, 0, older_row(target, load64(step, STEP_KIND), candidate))
-                    if load64(step, STEP_OTHER) != 0 and candidate == number:
+                    if candidate == number and target == desc and load64(step, STEP_PATTERN) > pattern:
                         continue
                     row = row_address(target, candidate)
                     begin = max(load64(frame, 1), load64(row, ROW_FROM))
@@ -391,25 +453,26 @@ def match(
                     terms = step + 8 * STEP_TERMS
                     if not fits(terms, load64(row, ROW_S), load64(row, ROW_P), load64(row, ROW_O), vars):
                         continue
-                    if level == deepest:
+                    if deepest:
                         emit(
                             rows + written * row_size,
-                            query,
+                            unit,
                             weight,
                             begin,
                             event[i] if now else end,
                             graph[i],
                             vars,
-                            shown + query * shown_size,
+                            shown + unit * shown_size,
                         )
                         written += 1
                         continue
                     level += 1
                     frame += 8 * FRAME_CELLS
-                    store64(frame, 0, first_row(all_stores, step + 8 * STEP_CELLS, vars))
+                    step, first = choose(all_stores, node, all_steps, vars, tally)
+                    store64(frame, 0, first)
                     store64(frame, 1, begin)
                     store64(frame, 2, end)
-                    probes += 1
+                    store64(frame, 3, step)
                 if stopped:
                     break
                 e += 1
@@ -447,6 +510,5 @@ def match(
     counters[DELETED] += deleted
     counters[ABSENT] += absent
     counters[SPARED] += spared
-    counters[PROBES] += probes
     counters[WALKED] += walked
     return status

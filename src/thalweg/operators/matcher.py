@@ -30,7 +30,7 @@ class Matcher:
         self._ranges = np.zeros((8, kernel.RANGE_CELLS), np.int64)
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
         self._bound = np.zeros(max(program.variables, 1), np.int64)
-        width = max((len(names) for names in program.outputs_of), default=0)
+        width = max((len(unit.shown) for unit in program.units), default=0)
         self._out = np.zeros((room, kernel.OUT_BINDINGS + width), np.int64)
 
     def step(
@@ -56,6 +56,7 @@ class Matcher:
                 program.wild,
                 program.dispatch,
                 program.entries,
+                program.nodes,
                 program.steps,
                 program.others,
                 program.outputs,

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query, Range, Unbounded
-from thalweg.kernels.match import OUT_QUERY
+from thalweg.kernels.match import OUT_TO, OUT_UNIT
 from thalweg.operators.matcher import Matcher
+from thalweg.operators.product import Product
 from thalweg.operators.runs import runs
 from thalweg.operators.views import View, view_of
-from thalweg.plan.program import Program, compile_program
+from thalweg.plan.program import Program, compile_program, shown_variables
 
 Ints = NDArray[np.int64]
 Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
@@ -32,6 +33,15 @@ class _Queue:
     finished: bool = False
 
 
+@dataclass(frozen=True)
+class _Route:
+    """Where the solutions of a unit go: to a view, or as one part of a product that goes there."""
+
+    view: View
+    product: Product | None
+    part: int
+
+
 class Streamset:
     """Streams merged by time; the queries over them share stores, dispatch and one run of the kernel."""
 
@@ -42,6 +52,8 @@ class Streamset:
         self._queries: list[tuple[Query, View]] = []
         self._gone: set[int] = set()
         self._matcher: Matcher | None = None
+        self._routes: list[_Route] = []
+        self._products: list[Product] = []
         self._bound = BEGINNING
         self._drain = False
 
@@ -104,7 +116,7 @@ class Streamset:
         if len(feed):
             matcher = self.matcher(intern)
             for solutions in matcher.step(feed, *columns):
-                self._deliver(solutions)
+                self._deliver(solutions, now=int(columns[0][0]))
         if bound > self._bound:
             self._bound = bound
             if self._matcher is not None and not len(feed):
@@ -116,7 +128,22 @@ class Streamset:
         """The matcher, made when it is first needed."""
         if self._matcher is None:
             self._matcher = Matcher(self._compile(intern))
+            self._route(self._matcher.program)
         return self._matcher
+
+    def _route(self, program: Program) -> None:
+        """Decides for each unit of the program where its solutions go."""
+        self._routes = []
+        self._products = []
+        for number, (query, view) in enumerate(self._queries):
+            units = [unit for unit in program.units if unit.query == number]
+            product = None
+            if len(units) > 1:
+                names = shown_variables(query)
+                columns = [[names.index(name) for name in unit.shown] for unit in units]
+                product = Product(columns, per_event=query.per_event)
+                self._products.append(product)
+            self._routes += [_Route(view, product, part) for part in range(len(units))]
 
     def _compile(self, intern: Interner) -> Program:
         return compile_program(self.streams, [query for query, _ in self._queries], intern, self._gone)
@@ -126,14 +153,19 @@ class Streamset:
             if number not in self._gone:
                 yield pair
 
-    def _deliver(self, solutions: Ints) -> None:
-        if len(self._queries) == 1:
-            self._queries[0][1].step(solutions)
+    def _deliver(self, solutions: Ints, now: int) -> None:
+        """Hands solutions to the views of their queries; no later one begins before `now`."""
+        if len(self._routes) == 1:
+            self._routes[0].view.step(solutions)
             return
-        order = np.argsort(solutions[:, OUT_QUERY], kind="stable")
-        solutions = solutions[order]
-        for start, end in runs(solutions[:, OUT_QUERY]):
-            self._queries[solutions[start, OUT_QUERY]][1].step(solutions[start:end])
+        event = int(solutions[-1, OUT_TO])
+        solutions = solutions[np.argsort(solutions[:, OUT_UNIT], kind="stable")]
+        for start, end in runs(solutions[:, OUT_UNIT]):
+            route = self._routes[solutions[start, OUT_UNIT]]
+            part = solutions[start:end]
+            route.view.step(part if route.product is None else route.product.step(route.part, part))
+        for product in self._products:
+            product.tidy(now, event)
 
     def _due(self, bound: int) -> tuple[Ints, Columns]:
         """Takes the rows up to `bound` from the queues, in time order; within an instant by stream, as they came."""
@@ -168,6 +200,8 @@ class Streamset:
                 yield from (graph, s, p, o)
         for _, view in self._active():
             yield from view.live_ids()
+        for product in self._products:
+            yield from product.live_ids()
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter, or None where everything does."""
@@ -186,7 +220,8 @@ class Streamset:
     def nbytes(self) -> int:
         """The memory of windows and views."""
         stores = self._matcher.nbytes if self._matcher is not None else 0
-        return stores + sum(view.nbytes for _, view in self._active())
+        views = sum(view.nbytes for _, view in self._active())
+        return stores + views + sum(product.nbytes for product in self._products)
 
 
 def _split(parts: list[Columns], bound: int) -> tuple[list[Columns], list[Columns]]:

@@ -1,8 +1,14 @@
-"""Delta plans: for each pattern that a new triple may fit, the order in which the others are probed."""
+"""Delta plans: what is probed, and in which order, when a triple fits a pattern.
+
+Which variables are bound is decided by which patterns have been matched. A plan is therefore a graph: a node is
+a set of matched patterns, a step from it probes one more pattern by the index that fits. A node lists its
+steps best first; the kernel takes the first, and looks at the others where the first has many candidates.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from thalweg.algebra.nodes import Const, Pattern, Query, Var
 from thalweg.kernels.store import ALL, PO, SP, SPO, O, P, S
@@ -10,7 +16,7 @@ from thalweg.kernels.store import ALL, PO, SP, SPO, O, P, S
 INDEX_NAMES = {SPO: "spo", SP: "sp", PO: "po", P: "p", S: "s", O: "o", ALL: "scan"}
 
 # By which index a pattern is probed, given which of (s, p, o) are known. A known pair (s, o) is found
-# through s. The order of the values is the order of preference: fewer candidate rows first.
+# through s.
 _INDEX = {
     (True, True, True): SPO,
     (True, True, False): SP,
@@ -21,53 +27,90 @@ _INDEX = {
     (False, True, False): P,
     (False, False, False): ALL,
 }
-_PREFERENCE = (SPO, SP, PO, S, O, P, ALL)
+# Rows that a probe is expected to find where nothing has been measured: fewer through a subject than through an
+# object, and fewest where everything is known.
+_GUESS = {SPO: 0.5, SP: 2.0, PO: 8.0, S: 16.0, O: 32.0, P: 1e4, ALL: 1e6}
+
+# Up to so many patterns all orders are laid out (2^n nodes); above, one order for each start.
+_FREE_PATTERNS = 7
+
+Fanout = Mapping[tuple[int, int], float]  # (pattern, index) -> rows that a probe has found
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """One step of a delta plan: a pattern and the index by which its candidate rows are found."""
+class Step:
+    """One more pattern: the index by which its candidate rows are found, and the node it leads to."""
 
     pattern: int
     index: int
+    node: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaPlan:
-    """What is done when a triple fits pattern `start`."""
+@dataclass(frozen=True)
+class PlanGraph:
+    """The plans of one connected component: the steps of each set of matched patterns, best first."""
 
-    start: int
-    probes: tuple[Probe, ...]
+    patterns: tuple[int, ...]
+    nodes: dict[frozenset[int], tuple[Step, ...]] = field(default_factory=dict)
+
+    def order(self, start: int) -> list[Step]:
+        """The steps that are taken first, from a start on."""
+        at = frozenset((start,))
+        steps = []
+        while self.nodes[at]:
+            steps.append(self.nodes[at][0])
+            at = steps[-1].node
+        return steps
 
 
-def delta_plans(query: Query) -> tuple[DeltaPlan, ...]:
-    """One delta plan for each pattern of the query."""
-    return tuple(_plan(query.patterns, start) for start in range(len(query.patterns)))
+def components(query: Query) -> list[tuple[int, ...]]:
+    """The patterns of a query in connected parts: two patterns belong together if they share a variable.
 
-
-def _plan(patterns: tuple[Pattern, ...], start: int) -> DeltaPlan:
-    """Takes next, each time, the pattern with the fewest candidates by what is bound so far.
-
-    Patterns that share a variable with the bound ones come before those that do not: a product with a
-    component apart is made last.
+    A pattern without variables is a part of its own. Parts are matched apart and combined by a product.
     """
-    bound = set(patterns[start].variables)
-    left = [number for number in range(len(patterns)) if number != start]
-    probes = []
-    while left:
-        best = min(left, key=lambda number: _rank(patterns[number], bound, number))
-        left.remove(best)
-        probes.append(Probe(best, _index_for(patterns[best], bound)))
-        bound.update(patterns[best].variables)
-    return DeltaPlan(start, tuple(probes))
+    parts: list[tuple[set[str], list[int]]] = []
+    for number, pattern in enumerate(query.patterns):
+        variables = set(pattern.variables)
+        numbers = [number]
+        for part in [part for part in parts if part[0] & variables]:
+            parts.remove(part)
+            variables |= part[0]
+            numbers = part[1] + numbers
+        parts.append((variables, numbers))
+    return sorted(tuple(sorted(numbers)) for _, numbers in parts)
 
 
-def _index_for(pattern: Pattern, bound: set[str]) -> int:
+def plan_component(query: Query, part: Sequence[int], fanout: Fanout | None = None) -> PlanGraph:
+    """Lays out the plans of one component; `fanout` says what probes have been measured to find."""
+    graph = PlanGraph(tuple(part))
+    free = len(part) <= _FREE_PATTERNS
+    waiting = [frozenset((start,)) for start in part]
+    while waiting:
+        node = waiting.pop()
+        if node in graph.nodes:
+            continue
+        bound = {name for number in node for name in query.patterns[number].variables}
+        left = [number for number in part if number not in node]
+        near = [number for number in left if bound.intersection(query.patterns[number].variables)]
+        ranked = sorted(near, key=lambda number: _rank(query.patterns[number], number, bound, fanout or {}))
+        steps = [
+            Step(number, index_for(query.patterns[number], bound), node | {number})
+            for number in (ranked if free else ranked[:1])
+        ]
+        graph.nodes[node] = tuple(steps)
+        waiting += [step.node for step in steps]
+    return graph
+
+
+def index_for(pattern: Pattern, bound: set[str]) -> int:
+    """The index by which a pattern is probed when these variables are bound."""
     s, p, o = (isinstance(term, Const) or term.name in bound for term in pattern.terms)
     return _INDEX[s, p, o]
 
 
-def _rank(pattern: Pattern, bound: set[str], number: int) -> tuple[bool, int, int, int]:
-    apart = bool(pattern.variables) and not bound.intersection(pattern.variables)
+def _rank(
+    pattern: Pattern, number: int, bound: set[str], fanout: Fanout
+) -> tuple[float, int, int]:
+    index = index_for(pattern, bound)
     constants = sum(not isinstance(term, Var) for term in pattern.terms)
-    return (apart, _PREFERENCE.index(_index_for(pattern, bound)), -constants, number)
+    return (fanout.get((number, index), _GUESS[index]), -constants, number)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from thalweg.algebra.nodes import Now, Query, Range, Unbounded, Window
-from thalweg.kernels.store import ALL
-from thalweg.plan.delta import INDEX_NAMES, delta_plans
+from thalweg.plan.delta import INDEX_NAMES, components, plan_component
 from thalweg.plan.program import store_key
 
 
@@ -54,21 +53,25 @@ def _patterns(query: Query) -> list[str]:
 
 def _plans(query: Query) -> list[str]:
     lines = []
-    for plan in delta_plans(query):
-        steps = [f"{probe.pattern} by {INDEX_NAMES[probe.index]}" for probe in plan.probes]
-        scans = " (a product of parts that share no variable)" if _has_product(query, plan.start) else ""
-        lines.append(f"delta {plan.start}    " + (", then ".join(steps) or "is a solution by itself") + scans)
+    parts = components(query)
+    for number, part in enumerate(parts):
+        if len(parts) > 1:
+            lines.append(f"part {number}     {_kind(query, part)}: patterns {', '.join(map(str, part))}")
+        graph = plan_component(query, part)
+        for start in part:
+            steps = [f"{step.pattern} by {INDEX_NAMES[step.index]}" for step in graph.order(start)]
+            lines.append(f"delta {start}    " + (", then ".join(steps) or "is a solution by itself"))
+    if len(parts) > 1:
+        lines.append("product    of the parts, made when one of them has news; only the parts are stored")
     return lines
 
 
-def _has_product(query: Query, start: int) -> bool:
-    bound = set(query.patterns[start].variables)
-    for probe in next(plan for plan in delta_plans(query) if plan.start == start).probes:
-        variables = set(query.patterns[probe.pattern].variables)
-        if (variables and not variables & bound) or probe.index == ALL:
-            return True
-        bound |= variables
-    return False
+def _kind(query: Query, part: tuple[int, ...]) -> str:
+    """The class of a connected part: ground, star around a variable, or connected in general."""
+    variables = [set(query.patterns[number].variables) for number in part]
+    if not variables[0]:
+        return "ground"
+    return "star" if set.intersection(*variables) else "connected"
 
 
 def _output(query: Query) -> list[str]:

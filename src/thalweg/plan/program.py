@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thalweg.algebra.nodes import Const, Query, Source, Term, Window
 from thalweg.kernels import match as kernel
 from thalweg.kernels.store import ALL
-from thalweg.plan.delta import DeltaPlan, delta_plans
+from thalweg.plan.delta import PlanGraph, Step, components, plan_component
 
 Ints = NDArray[np.int64]
 StoreKey = tuple[tuple[str, ...], Window]
@@ -22,11 +22,20 @@ _Signature = tuple[int, int, tuple[int, ...]]  # store, mask of constant positio
 class _Entry:
     """A pattern as the start of a delta plan: the kernel's cells, and the signatures of the other patterns."""
 
-    query: int
-    first: int
-    steps: int
+    unit: int
+    pattern: int
+    node: int
     terms: list[int]
     others: list[_Signature]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What the kernel takes for a query: a connected part of one, with the variables that it shows."""
+
+    query: int
+    part: tuple[int, ...]
+    shown: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -36,11 +45,12 @@ class Program:
     streams: tuple[str, ...]
     stores: tuple[StoreKey, ...]
     indexes: tuple[int, ...]
-    outputs_of: tuple[tuple[str, ...], ...]
+    units: tuple[Unit, ...]
     feeds: Ints
     wild: Ints
     dispatch: Ints
     entries: Ints
+    nodes: Ints
     steps: Ints
     others: Ints
     outputs: Ints
@@ -62,33 +72,39 @@ def compile_program(
     The numbers of queries that are `gone` keep their place and their stores, but nothing is matched for them.
     """
     keys = tuple(dict.fromkeys(store_key(source) for query in queries for source in query.sources))
+    units = tuple(unit for number, query in enumerate(queries) for unit in units_of(number, query))
     layout = _Layout(keys, intern)
-    for number, query in enumerate(queries):
-        if number not in gone:
-            layout.add(number, query)
+    for number, unit in enumerate(units):
+        if unit.query not in gone:
+            layout.add(number, unit, queries[unit.query])
     entries, dispatch, wild, others = layout.dispatch()
-    shown = [shown_variables(query) for query in queries]
     return Program(
         streams=tuple(streams),
         stores=keys,
         indexes=tuple(layout.indexes),
-        outputs_of=tuple(shown),
-        feeds=_padded(
-            [[k for k, (read, _) in enumerate(keys) if stream in read] for stream in streams], extra=1
-        ),
+        units=units,
+        feeds=_padded([[k for k, (read, _) in enumerate(keys) if stream in read] for stream in streams]),
         wild=wild,
         dispatch=dispatch,
         entries=entries,
+        nodes=_table(layout.nodes, kernel.NODE_CELLS),
         steps=_table(layout.steps, kernel.STEP_CELLS),
         others=others,
-        outputs=_padded(
-            [[query.variables.index(name) for name in names] for query, names in zip(queries, shown, strict=True)],
-            extra=1,
-        ),
+        outputs=_padded([[queries[u.query].variables.index(name) for name in u.shown] for u in units]),
         variables=max((len(query.variables) for query in queries), default=0),
         depth=max((len(query.patterns) for query in queries), default=1),
         constants=np.array(sorted(layout.constants), np.int64),
     )
+
+
+def units_of(number: int, query: Query) -> list[Unit]:
+    """The connected parts of a query."""
+    shown = shown_variables(query)
+    units = []
+    for part in components(query):
+        bound = {name for pattern in part for name in query.patterns[pattern].variables}
+        units.append(Unit(number, part, tuple(name for name in shown if name in bound)))
+    return units
 
 
 def shown_variables(query: Query) -> tuple[str, ...]:
@@ -104,37 +120,45 @@ class _Layout:
         self.keys = keys
         self.intern = intern
         self.indexes = [1] * len(keys)
+        self.nodes: list[list[int]] = []
         self.steps: list[list[int]] = []
         self.constants: set[int] = set()
         # By signature: entries, and the indexes that such triples need.
         self.signatures: dict[_Signature, list[_Entry]] = {}
         self.needs: dict[_Signature, int] = {}
 
-    def add(self, number: int, query: Query) -> None:
+    def add(self, number: int, unit: Unit, query: Query) -> None:
         places = {name: place for place, name in enumerate(query.variables)}
         stores = [self.keys.index(store_key(query.sources[pattern.source])) for pattern in query.patterns]
-        plans = delta_plans(query)
-        for plan in plans:
-            bound: set[str] = set()
-            terms = self._terms(query.patterns[plan.start].terms, places, bound)
-            first = len(self.steps)
-            for probe in plan.probes:
-                older = stores[probe.pattern] == stores[plan.start] and probe.pattern > plan.start
-                cells = self._terms(query.patterns[probe.pattern].terms, places, bound)
-                self.steps.append([stores[probe.pattern], probe.index, int(older), *cells])
-            signature = self._signature(query, plan.start, stores)
-            others = [self._signature(query, probe.pattern, stores) for probe in plan.probes]
-            entry = _Entry(number, first, len(plan.probes), terms, others)
+        graph = plan_component(query, unit.part)
+        nodes = self._lay_out(graph, query, places, stores)
+        for start in unit.part:
+            signature = self._signature(query, start, stores)
+            others = [self._signature(query, other, stores) for other in unit.part if other != start]
+            terms = self._terms(query.patterns[start].terms, places, set())
+            entry = _Entry(number, start, nodes[frozenset((start,))], terms, others)
             self.signatures.setdefault(signature, []).append(entry)
-        self._need_indexes(query, stores, plans)
 
-    def _need_indexes(self, query: Query, stores: list[int], plans: tuple[DeltaPlan, ...]) -> None:
-        for plan in plans:
-            for probe in plan.probes:
-                if probe.index != ALL:
-                    signature = self._signature(query, probe.pattern, stores)
-                    self.needs[signature] = self.needs.get(signature, 1) | 1 << probe.index
-                    self.indexes[stores[probe.pattern]] |= 1 << probe.index
+    def _lay_out(
+        self, graph: PlanGraph, query: Query, places: dict[str, int], stores: list[int]
+    ) -> dict[frozenset[int], int]:
+        """Writes the nodes of a plan graph and their steps; answers the numbers of the nodes."""
+        first = len(self.nodes)
+        numbers = {node: first + k for k, node in enumerate(graph.nodes)}
+        for node, steps in graph.nodes.items():
+            self.nodes.append([len(self.steps), len(steps)])
+            bound = {name for pattern in node for name in query.patterns[pattern].variables}
+            for step in steps:
+                cells = self._terms(query.patterns[step.pattern].terms, places, set(bound))
+                store = stores[step.pattern]
+                self.steps.append([store, step.index, step.pattern, numbers[step.node], *cells])
+                self._need_index(step, store, self._signature(query, step.pattern, stores))
+        return numbers
+
+    def _need_index(self, step: Step, store: int, signature: _Signature) -> None:
+        if step.index != ALL:
+            self.needs[signature] = self.needs.get(signature, 1) | 1 << step.index
+            self.indexes[store] |= 1 << step.index
 
     def _signature(self, query: Query, pattern: int, stores: list[int]) -> _Signature:
         terms = query.patterns[pattern].terms
@@ -192,7 +216,7 @@ class _Layout:
         others: list[int] = []
         rows: list[list[int]] = []
         for entry in entries:
-            rows.append([entry.query, entry.first, entry.steps, len(others), *entry.terms])
+            rows.append([entry.unit, entry.pattern, entry.node, len(others), *entry.terms])
             keys = (int(kernel.signature_key(store, mask, *terms)) for store, mask, terms in entry.others)
             others += [*dict.fromkeys(slots[key] for key in keys), -1]
         return _table(rows, kernel.ENTRY_CELLS), table, wild, np.array(others or [-1], np.int64)
@@ -202,9 +226,9 @@ def _table(rows: list[list[int]], cells: int) -> Ints:
     return np.array(rows, np.int64).reshape(len(rows), cells) if rows else np.zeros((1, cells), np.int64)
 
 
-def _padded(rows: list[list[int]], extra: int) -> Ints:
+def _padded(rows: list[list[int]]) -> Ints:
     """Rows of differing length as one array, each ended by -1."""
-    width = max((len(row) for row in rows), default=0) + extra
+    width = max((len(row) for row in rows), default=0) + 1
     table = np.full((max(len(rows), 1), width), -1, np.int64)
     for k, row in enumerate(rows):
         table[k, : len(row)] = row

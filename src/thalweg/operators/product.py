@@ -1,0 +1,102 @@
+"""The product: solutions of parts that share no variable, combined when one of them has news.
+
+Each part keeps its live solutions; a new one meets those of the other parts. The product itself is never
+stored: memory is the sum of the parts, work is the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO, OUT_WEIGHT
+from thalweg.operators.runs import runs
+
+Ints = NDArray[np.int64]
+_FEW = 64
+
+
+class Product:
+    """Combines the parts of one query; `columns[k]` says where the bindings of part k go in a solution."""
+
+    def __init__(self, columns: Sequence[Sequence[int]], *, per_event: bool) -> None:
+        self._columns = [list(places) for places in columns]
+        self._width = OUT_BINDINGS + sum(map(len, columns))
+        self._per_event = per_event
+        self._parts = [np.empty((0, OUT_BINDINGS + len(places)), np.int64) for places in columns]
+        self._tidy_at = [_FEW] * len(self._parts)
+
+    def step(self, part: int, solutions: Ints) -> Ints:
+        """Takes new solutions of one part, in time order; answers the solutions of the query that they make."""
+        new = solutions[:, : OUT_BINDINGS + len(self._columns[part])].copy()
+        combined = self._widened(part, new)
+        for other, known in enumerate(self._parts):
+            if other != part:
+                combined = self._met(combined, other, known)
+        self._parts[part] = np.concatenate([self._parts[part], new])
+        return combined
+
+    def tidy(self, now: int, event: int) -> None:
+        """Lets go of what no later solution can meet: none begins before `now`, or belongs to an earlier event."""
+        for part, known in enumerate(self._parts):
+            if self._per_event:
+                self._parts[part] = known[known[:, OUT_TO] == event]
+            elif len(known) > self._tidy_at[part]:
+                self._parts[part] = _netted(known[known[:, OUT_TO] > now])
+                self._tidy_at[part] = max(_FEW, 2 * len(self._parts[part]))
+
+    def live_ids(self) -> list[Ints]:
+        """The term ids of the solutions that are kept."""
+        return [ids for known in self._parts for ids in (known[:, OUT_BINDINGS:].ravel(), known[:, OUT_GRAPH])]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the solutions that are kept."""
+        return sum(known.nbytes for known in self._parts)
+
+    def _widened(self, part: int, solutions: Ints) -> Ints:
+        wide = np.zeros((len(solutions), self._width), np.int64)
+        wide[:, :OUT_BINDINGS] = solutions[:, :OUT_BINDINGS]
+        wide[:, [OUT_BINDINGS + place for place in self._columns[part]]] = solutions[:, OUT_BINDINGS:]
+        return wide
+
+    def _met(self, combined: Ints, part: int, known: Ints) -> Ints:
+        """Each combined row with each row of another part that lives at the same time."""
+        left = np.repeat(np.arange(len(combined)), len(known))
+        right = np.tile(np.arange(len(known)), len(combined))
+        if self._per_event:  # the end of such a solution is the number of its event
+            meet = combined[left, OUT_TO] == known[right, OUT_TO]
+        else:
+            begin = np.maximum(combined[left, OUT_FROM], known[right, OUT_FROM])
+            end = np.minimum(combined[left, OUT_TO], known[right, OUT_TO])
+            meet = begin < end
+        left, right = left[meet], right[meet]
+        out = combined[left]
+        out[:, OUT_WEIGHT] *= known[right, OUT_WEIGHT]
+        if not self._per_event:
+            out[:, OUT_FROM], out[:, OUT_TO] = begin[meet], end[meet]
+        out[:, [OUT_BINDINGS + place for place in self._columns[part]]] = known[right, OUT_BINDINGS:]
+        return out
+
+
+def _netted(known: Ints) -> Ints:
+    """The same sum with fewer rows: a row that was taken back ends where that happened."""
+    if (known[:, OUT_WEIGHT] > 0).all():
+        return known
+    keys = [known[:, column] for column in range(OUT_BINDINGS, known.shape[1])] + [known[:, OUT_TO]]
+    order = np.lexsort([known[:, OUT_FROM], *keys])
+    known = known[order]
+    group = np.zeros(len(known), np.int64)
+    for column in [OUT_TO, *range(OUT_BINDINGS, known.shape[1])]:
+        group[1:] += known[1:, column] != known[:-1, column]
+    group = np.cumsum(group > 0)
+    out = []
+    for start, end in runs(group):
+        rows = known[start:end].copy()
+        # All rows of a group end together; between their beginnings the sum of the weights so far holds.
+        rows[:, OUT_WEIGHT] = np.cumsum(rows[:, OUT_WEIGHT])
+        rows[:-1, OUT_TO] = rows[1:, OUT_FROM]
+        out.append(rows[(rows[:, OUT_WEIGHT] != 0) & (rows[:, OUT_FROM] < rows[:, OUT_TO])])
+    return np.concatenate(out)
