@@ -512,3 +512,13 @@ def match(
     counters[SPARED] += spared
     counters[WALKED] += walked
     return status
+
+
+@njit(cache=True, nogil=True)
+def mean_reach(stores, store, kind, ss, ps, os, most):
+    """The mean number of rows, each counted up to `most`, that a probe by the keys of some triples finds."""
+    desc = descriptor(stores, store)
+    total = np.int64(0)
+    for k in range(ss.shape[0]):
+        total += reaches(desc, kind, newest(desc, kind, ss[k], ps[k], os[k]), most)
+    return total / max(ss.shape[0], 1)

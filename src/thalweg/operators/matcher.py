@@ -83,10 +83,15 @@ class Matcher:
                 self._out = np.zeros((4 * len(self._out), self._out.shape[1]), np.int64)
 
     def replace_program(self, program: Program) -> None:
-        """Takes other plans over the same stores."""
+        """Takes other plans over the same stores and the same indexes."""
         self.program = program
         # Signatures are numbered anew; until rows come, every one of them may have some.
         self._until = np.full(len(program.dispatch), FOREVER, np.int64)
+
+    def replan(self, program: Program, now: int) -> None:
+        """Takes other plans that may need other indexes."""
+        self.replace_program(program)
+        self.stores.index(program.indexes, now)
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that the stores still use."""

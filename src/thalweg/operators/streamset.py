@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query, Range, Unbounded
 from thalweg.kernels.match import OUT_TO, OUT_UNIT
+from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.product import Product
 from thalweg.operators.runs import runs
 from thalweg.operators.views import View, view_of
-from thalweg.plan.program import Program, compile_program, shown_variables
+from thalweg.plan.program import Interner, Program, compile_program, shown_variables
 
 Ints = NDArray[np.int64]
 Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
-Interner = Callable[[bytes], int]
 
 BEGINNING = int(np.iinfo(np.int64).min)
 
@@ -52,6 +52,7 @@ class Streamset:
         self._queries: list[tuple[Query, View]] = []
         self._gone: set[int] = set()
         self._matcher: Matcher | None = None
+        self._learner = Learner()
         self._routes: list[_Route] = []
         self._products: list[Product] = []
         self._bound = BEGINNING
@@ -117,6 +118,9 @@ class Streamset:
             matcher = self.matcher(intern)
             for solutions in matcher.step(feed, *columns):
                 self._deliver(solutions, now=int(columns[0][0]))
+            now = int(columns[0][-1])
+            if self._learner.look(matcher, [query for query, _ in self._queries], intern, now):
+                matcher.replan(self._compile(intern), now)
         if bound > self._bound:
             self._bound = bound
             if self._matcher is not None and not len(feed):
@@ -146,7 +150,8 @@ class Streamset:
             self._routes += [_Route(view, product, part) for part in range(len(units))]
 
     def _compile(self, intern: Interner) -> Program:
-        return compile_program(self.streams, [query for query, _ in self._queries], intern, self._gone)
+        queries = [query for query, _ in self._queries]
+        return compile_program(self.streams, queries, intern, self._gone, self._learner.habits)
 
     def _active(self) -> Iterator[tuple[Query, View]]:
         for number, pair in enumerate(self._queries):

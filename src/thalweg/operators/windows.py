@@ -41,14 +41,24 @@ class WindowStores:
         self._tables: list[list[NDArray[np.int64]]] = []
         for number, window in enumerate(windows):
             self._describe(number, window)
-            wide = self._indexes[number] >> kernel.S
-            self.descriptors[number, kernel.STRIDE] = kernel.WIDE if wide else kernel.NARROW
+            self._set_stride(number)
             self._rings.append(self._ring(number, _FEW_ROWS))
             self._place_ring(number)
             self._tables.append([])
             for index in range(kernel.INDEXES):
                 self._tables[number].append(np.zeros(_FEW_ENTRIES if self._has(number, index) else 1, np.int64))
                 self._place_table(number, index, 0)
+
+    def index(self, indexes: Sequence[int], now: int) -> None:
+        """Keeps these indexes from now on; all rows that are there enter them."""
+        for number, kinds in enumerate(indexes):
+            self._indexes[number] = kinds | 1 << kernel.SPO
+            self._set_stride(number)
+            self._replant(number, len(self._rings[number]), now)
+
+    def _set_stride(self, number: int) -> None:
+        wide = self._indexes[number] >> kernel.S
+        self.descriptors[number, kernel.STRIDE] = kernel.WIDE if wide else kernel.NARROW
 
     def _has(self, number: int, index: int) -> bool:
         return bool(self._indexes[number] >> index & 1)
@@ -105,13 +115,20 @@ class WindowStores:
             kernel.relocate(old, tail, head, self._rings[number])
             self._place_ring(number)
             return
-        self._rings[number] = self._ring(number, len(old))
+        self._replant(number, len(old), now)
+
+    def _replant(self, number: int, size: int, now: int) -> None:
+        """Moves the live rows of a store into a new ring and new indexes."""
+        old = self._rings[number]
+        fields = self.descriptors[number]
+        tail, head = int(fields[kernel.TAIL]), int(fields[kernel.HEAD])
+        self._rings[number] = self._ring(number, size)
         self._place_ring(number)
         fields[kernel.TAIL] = head
         for index in range(kernel.INDEXES):
-            if self._has(number, index):
-                self._tables[number][index] = np.zeros(_table_size(len(old) - dead), np.int64)
-                self._place_table(number, index, 0)
+            entries = _table_size(head - tail) if self._has(number, index) else 1
+            self._tables[number][index] = np.zeros(entries, np.int64)
+            self._place_table(number, index, 0)
         kernel.replant(old, tail, head, now, self.descriptors, number, self._indexes[number])
 
     def _grow_table(self, number: int, index: int) -> None:
@@ -127,11 +144,12 @@ class WindowStores:
         """Lets go of the rows that ended at or before `now`."""
         kernel.evict_all(self.descriptors, now)
 
-    def live_rows(self, number: int) -> NDArray[np.int64]:
-        """A copy of the live rows of one store, oldest first."""
+    def live_rows(self, number: int, most: int | None = None) -> NDArray[np.int64]:
+        """A copy of the rows of one store, oldest first; or about `most` of them, evenly spread."""
         ring = self._rings[number]
-        tail, head = self.descriptors[number, [kernel.TAIL, kernel.HEAD]]
-        return ring[np.arange(tail, head) & (len(ring) - 1)]
+        tail, head = self.descriptors[number, [kernel.TAIL, kernel.HEAD]].tolist()
+        stride = 1 if most is None else max(1, (head - tail) // most)
+        return ring[np.arange(tail, head, stride) & (len(ring) - 1)]
 
     def __len__(self) -> int:
         return len(self._rings)

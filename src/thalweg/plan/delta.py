@@ -31,7 +31,7 @@ _INDEX = {
 # object, and fewest where everything is known.
 _GUESS = {SPO: 0.5, SP: 2.0, PO: 8.0, S: 16.0, O: 32.0, P: 1e4, ALL: 1e6}
 
-# Up to so many patterns all orders are laid out (2^n nodes); above, one order for each start.
+# Up to so many patterns all orders can be laid out (2^n nodes); above, one order for each start.
 _FREE_PATTERNS = 7
 
 Fanout = Mapping[tuple[int, int], float]  # (pattern, index) -> rows that a probe has found
@@ -80,10 +80,15 @@ def components(query: Query) -> list[tuple[int, ...]]:
     return sorted(tuple(sorted(numbers)) for _, numbers in parts)
 
 
-def plan_component(query: Query, part: Sequence[int], fanout: Fanout | None = None) -> PlanGraph:
-    """Lays out the plans of one component; `fanout` says what probes have been measured to find."""
+def plan_component(
+    query: Query, part: Sequence[int], fanout: Fanout | None = None, *, free: bool = False
+) -> PlanGraph:
+    """Lays out the plans of one component; `fanout` says what probes have been measured to find.
+
+    A `free` plan has every order in it, for data with hubs; it needs more indexes than one order for each start.
+    """
     graph = PlanGraph(tuple(part))
-    free = len(part) <= _FREE_PATTERNS
+    free = free and len(part) <= _FREE_PATTERNS
     waiting = [frozenset((start,)) for start in part]
     while waiting:
         node = waiting.pop()

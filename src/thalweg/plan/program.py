@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from thalweg.algebra.nodes import Const, Query, Source, Term, Window
 from thalweg.kernels import match as kernel
 from thalweg.kernels.store import ALL
-from thalweg.plan.delta import PlanGraph, Step, components, plan_component
+from thalweg.plan.delta import Fanout, PlanGraph, Step, components, plan_component
 
 Ints = NDArray[np.int64]
+Interner = Callable[[bytes], int]
 StoreKey = tuple[tuple[str, ...], Window]
 _Signature = tuple[int, int, tuple[int, ...]]  # store, mask of constant positions, their ids
 
@@ -36,6 +37,18 @@ class Unit:
     query: int
     part: tuple[int, ...]
     shown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Habits:
+    """What has been learnt of the data: rows that probes find, by query, and whether some keys have very many."""
+
+    fanout: Mapping[int, Fanout] = field(default_factory=dict)
+    hubs: bool = False
+
+    def of(self, query: int) -> Fanout:
+        """What was measured for one query."""
+        return self.fanout.get(query, {})
 
 
 @dataclass(frozen=True)
@@ -65,15 +78,20 @@ def store_key(source: Source) -> StoreKey:
 
 
 def compile_program(
-    streams: Sequence[str], queries: Sequence[Query], intern: Callable[[bytes], int], gone: Collection[int] = ()
+    streams: Sequence[str],
+    queries: Sequence[Query],
+    intern: Interner,
+    gone: Collection[int] = (),
+    habits: Habits | None = None,
 ) -> Program:
     """Lays out the plans of `queries`; constants become ids by `intern`.
 
     The numbers of queries that are `gone` keep their place and their stores, but nothing is matched for them.
+    `habits` are what has been learnt of the data.
     """
     keys = tuple(dict.fromkeys(store_key(source) for query in queries for source in query.sources))
     units = tuple(unit for number, query in enumerate(queries) for unit in units_of(number, query))
-    layout = _Layout(keys, intern)
+    layout = _Layout(keys, intern, habits or Habits())
     for number, unit in enumerate(units):
         if unit.query not in gone:
             layout.add(number, unit, queries[unit.query])
@@ -116,8 +134,9 @@ def shown_variables(query: Query) -> tuple[str, ...]:
 class _Layout:
     """The arrays of a program while they are being filled."""
 
-    def __init__(self, keys: tuple[StoreKey, ...], intern: Callable[[bytes], int]) -> None:
+    def __init__(self, keys: tuple[StoreKey, ...], intern: Interner, habits: Habits) -> None:
         self.keys = keys
+        self.habits = habits
         self.intern = intern
         self.indexes = [1] * len(keys)
         self.nodes: list[list[int]] = []
@@ -130,7 +149,7 @@ class _Layout:
     def add(self, number: int, unit: Unit, query: Query) -> None:
         places = {name: place for place, name in enumerate(query.variables)}
         stores = [self.keys.index(store_key(query.sources[pattern.source])) for pattern in query.patterns]
-        graph = plan_component(query, unit.part)
+        graph = plan_component(query, unit.part, self.habits.of(unit.query), free=self.habits.hubs)
         nodes = self._lay_out(graph, query, places, stores)
         for start in unit.part:
             signature = self._signature(query, start, stores)

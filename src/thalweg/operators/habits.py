@@ -1,0 +1,96 @@
+"""Learning the habits of the data: what probes find, measured on the rows that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Const, Pattern, Query
+from thalweg.kernels import match as kernel
+from thalweg.kernels.store import ROW_O, ROW_P, ROW_S, ROW_TO, SPO
+from thalweg.operators.matcher import Matcher
+from thalweg.plan.delta import components, plan_component
+from thalweg.plan.program import Habits, Interner, store_key
+
+Ints = NDArray[np.int64]
+
+_SAMPLE = 4096  # rows looked at in a store
+_KEYS = 48  # keys tried for each index of a pattern
+_MOST = 2048  # rows counted for a key
+_HUB = 200  # rows of a key from which on other orders are worth their indexes
+_FIRST_LOOK = 1 << 10
+_LONGEST_WAIT = 1 << 18
+_FEW_QUERIES = 32  # up to which it is looked again and again; with more, only where there is toil
+_TOIL = 40  # rows walked for each row inserted that make a look worth while at once
+
+
+class Learner:
+    """Decides when to look at the data again, and what follows for the plans."""
+
+    def __init__(self) -> None:
+        self.habits = Habits()
+        self._look_at = _FIRST_LOOK
+        self._seen = np.zeros(kernel.COUNTERS, np.int64)
+
+    def look(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
+        """Measures if it is time to; whether other plans are better now."""
+        counters = matcher.counters
+        inserted, walked, found = (counters - self._seen)[[kernel.INSERTED, kernel.WALKED, kernel.FOUND]]
+        toil = walked - found > _TOIL * (inserted + _FIRST_LOOK) and not self.habits.hubs
+        due = counters[kernel.INSERTED] >= self._look_at and len(queries) <= _FEW_QUERIES
+        if not due and not toil:
+            return False
+        self._seen = counters.copy()
+        self._look_at = int(counters[kernel.INSERTED]) + min(4 * int(inserted) + 1, _LONGEST_WAIT)
+        learnt = self._measure(matcher, queries, intern, now)
+        before, self.habits = self.habits, learnt
+        return learnt.hubs != before.hubs or any(
+            _orders(query, before, number) != _orders(query, learnt, number)
+            for number, query in enumerate(queries)
+        )
+
+    def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Habits:
+        samples = [matcher.stores.live_rows(store, _SAMPLE) for store in range(len(matcher.stores))]
+        samples = [sample[sample[:, ROW_TO] > now] for sample in samples]
+        stores = matcher.program.stores
+        fanout = {number: dict(self.habits.of(number)) for number in range(len(queries))}
+        hubs = self.habits.hubs
+        for number, query in enumerate(queries):
+            for pattern, index in _probes(query, self.habits, number):
+                store = stores.index(store_key(query.sources[query.patterns[pattern].source]))
+                keys = _fitting(samples[store], query.patterns[pattern], intern)[:_KEYS]
+                if index == SPO or not len(keys):
+                    continue
+                s, p, o = (np.ascontiguousarray(keys[:, column]) for column in (ROW_S, ROW_P, ROW_O))
+                reach = float(kernel.mean_reach(matcher.stores.descriptors, store, index, s, p, o, _MOST))
+                fanout[number][pattern, index] = reach
+                hubs = hubs or (reach > _HUB and len(query.patterns) > 2)
+        return Habits(fanout, hubs)
+
+
+def _fitting(rows: Ints, pattern: Pattern, intern: Interner) -> Ints:
+    for column, term in zip((ROW_S, ROW_P, ROW_O), pattern.terms, strict=True):
+        if isinstance(term, Const):
+            rows = rows[rows[:, column] == intern(term.text.encode())]
+    return rows
+
+
+def _probes(query: Query, habits: Habits, number: int) -> set[tuple[int, int]]:
+    """The (pattern, index) pairs that the plans of a query use, whose indexes are therefore complete."""
+    return {
+        (step.pattern, step.index)
+        for part in components(query)
+        for steps in plan_component(query, part, habits.of(number), free=habits.hubs).nodes.values()
+        for step in steps
+    }
+
+
+def _orders(query: Query, habits: Habits, number: int) -> list[list[int]]:
+    """The orders that are tried first."""
+    orders = []
+    for part in components(query):
+        graph = plan_component(query, part, habits.of(number), free=habits.hubs)
+        orders += [[step.pattern for step in graph.order(start)] for start in part]
+    return orders

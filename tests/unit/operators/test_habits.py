@@ -1,0 +1,70 @@
+"""What the matcher learns from the data: orders by measured fan-out, and ways around hubs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.kernels.match import INSERTED, WALKED
+from thalweg.lang import parse
+from thalweg.operators.streamset import Streamset
+
+STREAM = "http://ex/s"
+
+
+class Bench:
+    """A streamset with one query, fed with triples of small numbers."""
+
+    def __init__(self, where: str) -> None:
+        self.home = Streamset([STREAM])
+        query = parse(f"PREFIX : <http://ex/> SELECT * FROM STREAM <{STREAM}> WHERE {{ {where} }}")
+        self.view = self.home.add(query, len(query.select))
+        known: dict[bytes, int] = {}
+        self.intern = lambda text: known.setdefault(text, len(known) + 1)
+        for name in "abcd":
+            self.intern(f"<http://ex/{name}>".encode())
+        self.time = 0
+
+    def push(self, rows: list[tuple[int, int, int]]) -> tuple[int, int]:
+        """Applies triples at one instant; rows walked, and solutions."""
+        matcher = self.home.matcher(self.intern)
+        before = int(matcher.counters[WALKED])
+        count = len(rows)
+        self.time += 1000
+        s, p, o = (np.array([row[k] for row in rows], np.int64) for k in range(3))
+        one = np.ones(count, np.int64)
+        self.home.feed(STREAM, (one * self.time, one, one * 0, s, p, o, one), self.time, self.time)
+        self.home.run(self.intern)
+        return int(matcher.counters[WALKED]) - before, len(self.view.poll())
+
+
+def test_a_hub_is_walked_only_where_every_way_leads_there():
+    """In a triangle through a hub, a new edge of the hub is closed from its other end."""
+    bench = Bench("?x :a ?y . ?y :b ?z . ?z :c ?x")
+    hub = 10
+    for start in range(0, 20_000, 2_000):
+        bench.push([(1000 + start + k, 1, hub) for k in range(2_000)])
+        bench.push([(hub, 2, 100_000 + start + k) for k in range(2_000)])
+    bench.push([(100_000, 3, 1000)])
+    walked = []
+    for k in range(20):
+        # ?z :c ?x between a neighbour behind the hub and one before it; then an edge at the hub itself.
+        walked.append(bench.push([(100_001 + k, 3, 1001 + k)]))
+    assert [found for _, found in walked] == [1] * 20
+    assert max(work for work, _ in walked[1:]) < 500
+    work, found = bench.push([(hub, 2, 55)])
+    assert (found, work < 500) == (0, True)
+
+
+def test_orders_follow_what_was_measured():
+    """Objects are guessed to have more rows than subjects; here it is the other way round."""
+    bench = Bench("?x :a ?y . ?y :b ?z . ?w :c ?y")
+    rows = [(20 + k % 3, 2, 5000 + k) for k in range(3_000)]
+    rows += [(9000 + k, 3, 20 + k % 3) for k in range(3)]
+    bench.push(rows)
+    bench.push([(8000, 1, 999)])
+    matcher = bench.home.matcher(bench.intern)
+    assert matcher.counters[INSERTED] > 3_000
+    fanout = bench.home._learner.habits.of(0)
+    assert fanout[1, 1] > 100 * fanout[2, 2]
+    work, found = bench.push([(8001, 1, 25)])
+    assert (work, found) == (0, 0)
