@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from thalweg.kernels.bits import copy64, load8, load32, load64, store8, store32, store64
+from thalweg.kernels.bits import copy64, load8, load32, load64, prefetch, store8, store32, store64
 from thalweg.kernels.hashing import hash64, mix, same
 
 USED, COUNT, MASK, COLLIDED = 0, 1, 2, 3
@@ -25,6 +25,12 @@ RECORD = 12
 
 SCOPED = 18
 """Bytes by which the scope makes a blank node's text longer: `_:x` becomes `_:e0123456789abcdef-x`."""
+
+
+@njit(cache=True, nogil=True)
+def crowded(count, last):
+    """Whether so many terms fill more than five eighths of the slots: then there must be more slots."""
+    return count * 8 > last * 5
 
 
 @njit(cache=True, nogil=True)
@@ -81,6 +87,52 @@ def put(head, slots_at, last, log_at, at, size, h):
                 i = (i + 1) & last
         attempt += 1
         id_ = mix(h, attempt)
+
+
+PENDING = 128
+"""Texts that wait to be entered together."""
+
+
+@njit(cache=True, nogil=True)
+def put_later(pending, count, head, slots_at, last, at, size, h, target):
+    """Note a text whose id is to be written to the address `target`; gives the new count.
+
+    Looking up a text costs two cache misses. The first one starts here, and `put_all` starts many of the
+    second kind before it waits for any.
+    """
+    prefetch(slots_at + 16 * (h & head[MASK] & last))
+    pending[count, 0] = at
+    pending[count, 1] = size
+    pending[count, 2] = h
+    pending[count, 3] = target
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def copy_later(pending, count, source, target):
+    """Note that the id at the address `source`, perhaps still to come, is also that of `target`."""
+    pending[count, 0] = source
+    pending[count, 1] = -1
+    pending[count, 3] = target
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def put_all(pending, count, head, slots_at, last, log_at):
+    """Enter the noted texts and write their ids. There must be room for them."""
+    for k in range(count):
+        if pending[k, 1] >= 0:
+            slot = slots_at + 16 * (pending[k, 2] & head[MASK] & last)
+            if load64(slot) != 0:
+                record = log_at + load64(slot + 8)
+                prefetch(record)
+                prefetch(record + RECORD + pending[k, 1])
+    for k in range(count):
+        if pending[k, 1] < 0:
+            store64(pending[k, 3], load64(pending[k, 0]))
+        else:
+            id_ = put(head, slots_at, last, log_at, pending[k, 0], pending[k, 1], pending[k, 2])
+            store64(pending[k, 3], id_)
 
 
 @njit(cache=True, nogil=True)
@@ -249,7 +301,7 @@ def merge(head, slots, log, at, size, start, remap):
     last = slots.size // 2 - 1
     pairs = 0
     while start < size:
-        if (head[COUNT] + 1) * 2 > last or pairs == remap.shape[0]:
+        if crowded(head[COUNT] + 1, last) or pairs == remap.shape[0]:
             break
         if start + RECORD > size:
             return -1, 0
@@ -297,7 +349,7 @@ def rescope(head, slots, log, ids, scopes, start):
         text = log_at + offset + RECORD
         if load8(text) != 0x5F:
             continue
-        if (head[COUNT] + 1) * 2 > last or head[USED] + RECORD + size + SCOPED + 128 > log.size:
+        if crowded(head[COUNT] + 1, last) or head[USED] + RECORD + size + SCOPED + 128 > log.size:
             return k
         tail = log_at + head[USED] + RECORD
         size = write_scoped(tail, text, size, scopes[k])
