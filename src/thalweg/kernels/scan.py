@@ -1,9 +1,9 @@
 """Bytes of N-Triples or N-Quads to rows of ids: the fast path of the reader.
 
 The law: every line that is neither blank nor a comment becomes a statement or an odd line. A statement is
-kept as a row if the prune tables want it; only then are its terms hashed and entered into the arena. An odd
-line is left to the complete path. What this path accepts is exactly what the complete path accepts, with the
-same canonical texts.
+kept as a row if the prune tables want it; only then are its terms hashed and entered into the arena. A line
+with escapes is rewritten first (`scan_escapes`). An odd line is left to the complete path. What this path
+accepts is what the complete path accepts, with the same canonical texts.
 
 The bytes are a region [at, end) of whole lines, the last byte is LF, and SLACK bytes beyond it are readable.
 """
@@ -11,6 +11,7 @@ The bytes are a region [at, end) of whole lines, the last byte is LF, and SLACK 
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from thalweg.kernels.arena import (
@@ -28,8 +29,9 @@ from thalweg.kernels.arena import (
     put_later,
     write_scoped,
 )
-from thalweg.kernels.bits import load8, load64, mum, store8, store64
+from thalweg.kernels.bits import SLACK, load8, load64, mum, store8, store64
 from thalweg.kernels.hashing import hash64, mix, quick, same
+from thalweg.kernels.scan_escapes import GROWTH, rewrite
 from thalweg.kernels.scan_terms import (
     blanks_end,
     iri_end,
@@ -149,9 +151,9 @@ def _is_string(p):
 
 
 @njit(cache=True, nogil=True)
-def _literal(p, trusted):
+def _literal(p, escapes):
     """A literal at p: (address after it or 0, size of its canonical text, kind, place of its tag)."""
-    quote = string_end(p + 1, trusted)
+    quote = string_end(p + 1, escapes)
     if quote == 0:
         return 0, 0, _PLAIN, 0
     q = quote + 1
@@ -195,7 +197,23 @@ def _finish(p):
 
 @njit(cache=True, nogil=True)
 def scan(
-    at, end, options, state, head, slots, log, table, wants, pairs, texts, time, memo, pending, out, odd
+    at,
+    end,
+    options,
+    state,
+    head,
+    slots,
+    log,
+    table,
+    wants,
+    pairs,
+    texts,
+    time,
+    memo,
+    pending,
+    scratch,
+    out,
+    odd,
 ):
     """Read lines from `at + state[POS]` on; gives DONE, or what it lacks to go on.
 
@@ -230,10 +248,18 @@ def scan(
     waiting_bytes = 0
     scope = mix(options[SCOPE], options[OFFSET])
     status = DONE
+    scratch_at = np.int64(scratch.ctypes.data)
+    longest = (scratch.size - SLACK) // GROWTH - 1
+    # A line with escapes is scanned in a rewritten copy; `resume` is where the scan goes on after it, else 0.
+    resume = 0
+    escapes = trusted
     p = at + state[POS]
-    while p < end:
+    origin = p
+    while resume != 0 or p < end:
         line = p
-        lines += 1
+        if resume == 0:
+            origin = p
+            lines += 1
         why = UNKNOWN
         # Every exit from this block that is not `continue` or the inner `break` at its end leaves an odd
         # line.
@@ -278,7 +304,7 @@ def scan(
                 p = iri_end(p)
                 o_size = p - o_at
             elif c == 0x22:
-                p, o_size, o_kind, tag = _literal(p, trusted)
+                p, o_size, o_kind, tag = _literal(p, escapes)
             elif c == 0x5F:
                 p = label_end(p, trusted)
                 o_kind = blank
@@ -320,7 +346,7 @@ def scan(
             instant = NO_TIME
             if quads and g_size == 0 and p_size == time_size and same(time_at, p_at, p_size):
                 if load8(o_at) == 0x22:
-                    instant = micros(o_at + 1, string_end(o_at + 1, trusted) - o_at - 1)
+                    instant = micros(o_at + 1, string_end(o_at + 1, escapes) - o_at - 1)
                 if instant == NO_TIME:
                     p = 0
                     why = BAD_TIME
@@ -348,7 +374,7 @@ def scan(
                 if status != DONE:
                     break
                 if scope_mode == PER_LINE:
-                    scope = mix(options[SCOPE], options[OFFSET] + line - at)
+                    scope = mix(options[SCOPE], options[OFFSET] + origin - at)
                 if keep:
                     settled_at, settled_size = _settle(
                         o_kind, o_at, o_size, tag, scope, log_at + head[USED] + RECORD
@@ -445,16 +471,26 @@ def scan(
             break
         if status != DONE:
             lines -= 1
-            p = line
+            p = origin
             break
         if why >= 0:
+            stop = line_end(origin)
+            if why == UNKNOWN and resume == 0 and not trusted and stop - origin <= longest:
+                # Texts in the scratch that were noted before must be entered before it is written again.
+                put_all(pending, waiting, head, slots_at, last_slot, log_at)
+                waiting = 0
+                waiting_bytes = 0
+                if rewrite(origin, stop, scratch_at):
+                    resume = next_line(stop)
+                    escapes = True
+                    p = scratch_at
+                    continue
             if odds == odd.shape[0]:
                 status = ODD_FULL
                 lines -= 1
-                p = line
+                p = origin
                 break
-            stop = line_end(line)
-            odd[odds, 0] = line - at
+            odd[odds, 0] = origin - at
             odd[odds, 1] = stop - at
             odd[odds, 2] = lines
             odd[odds, 3] = statements
@@ -463,7 +499,14 @@ def scan(
             odds += 1
             # It may be of another graph: the next line must say its graph again.
             g_seen_size = 0
-            p = next_line(stop)
+            resume = next_line(stop)
+        if resume != 0:
+            p = resume
+            resume = 0
+            escapes = trusted
+            # What was seen may lie in the scratch.
+            s_seen_size = 0
+            g_seen_size = 0
     put_all(pending, waiting, head, slots_at, last_slot, log_at)
     state[POS] = p - at
     state[LINES] = lines

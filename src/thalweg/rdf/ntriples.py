@@ -28,6 +28,8 @@ _SMALL = 4096
 _BOM = b"\xef\xbb\xbf"
 _SHOWN = 500
 _ODD_LINES = 1024
+_SCRATCH = 256 * 1024
+"""Bytes for the rewritten copy of a line with escapes; a line too long for it goes to the complete path."""
 
 
 def scope_of(name: str) -> int:
@@ -91,6 +93,7 @@ class Reader:
         self._options[kernel.TIME_SIZE] = len(time_predicate) if timed else 0
         self._memo = np.zeros(4 * kernel.MEMO, dtype=np.int64)
         self._pending = np.zeros((PENDING, 4), dtype=np.int64)
+        self._scratch = np.zeros(_SCRATCH, dtype=np.uint8)
         self._out = np.empty((6, 256), dtype=np.int64)
         self._odd = np.empty((_ODD_LINES, 6), dtype=np.int64)
         self._pad = np.zeros(_SMALL + 2 * SLACK, dtype=np.uint8)
@@ -151,7 +154,7 @@ class _Run:
             status: int = kernel.scan(
                 at, end, options, self.state, arena.head, arena.slots, arena.log,
                 prune.table, prune.wants, prune.pairs, prune.texts,
-                reader._time, reader._memo, reader._pending, reader._out, reader._odd,
+                reader._time, reader._memo, reader._pending, reader._scratch, reader._out, reader._odd,
             )  # fmt: skip
             if status == kernel.ROOM:
                 arena.reserve(max(64, len(arena)), int(self.state[kernel.NEED]))
