@@ -87,7 +87,7 @@ def test_rows_stand_in_source_order_whichever_path_read_them() -> None:
 
 def test_the_number_of_a_row_counts_the_pruned_ones_too() -> None:
     document = (
-        b'<a:s> <a:p> "\\u0041" .\n<a:s> <a:q> <a:o> .\nbad\n<a:s> <a:q> "\\u0041" .\n<a:s> <a:p> "B" .\n'
+        b'<a:s> <a:p> "\\u0041" .\n<a:s> <a:q> <a:o> .\nbad\n<a:s> <a:q> "A" @en .\n<a:s> <a:p> "B" .\n'
     )
     chunk, found = read(document, prune=Prune.of([Signature(None, b"<a:q>", None)]))
     assert chunk.number.tolist() == [1, 2]
