@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from thalweg.kernels.bits import copy64, load8, load32, load64, prefetch, store8, store32, store64
+from thalweg.kernels.bits import address, copy64, load8, load32, load64, prefetch, store8, store32, store64
 from thalweg.kernels.hashing import hash64, mix, same
 
 USED, COUNT, MASK, COLLIDED = 0, 1, 2, 3
@@ -138,8 +138,8 @@ def put_all(pending, count, head, slots_at, last, log_at):
 @njit(cache=True, nogil=True)
 def seek(head, slots, log, at, size):
     """Id of a text, or 0 if the arena does not have it."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     h = hash64(at, size)
     id_ = h & head[MASK]
@@ -159,14 +159,14 @@ def seek(head, slots, log, at, size):
 @njit(cache=True, nogil=True)
 def intern(head, slots, log, at, size):
     """`put` for callers that have arrays and no hash."""
-    return put(head, slots.ctypes.data, slots.size // 2 - 1, log.ctypes.data, at, size, hash64(at, size))
+    return put(head, address(slots), slots.size // 2 - 1, address(log), at, size, hash64(at, size))
 
 
 @njit(cache=True, nogil=True)
 def locate(slots, log, ids, places):
     """For each id the offset of its text in the log and the text's size; (-1, 0) for an unknown id."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     for k in range(ids.size):
         offset = -1
@@ -183,7 +183,7 @@ def locate(slots, log, ids, places):
 @njit(cache=True, nogil=True)
 def mark(slots, ids, flags):
     """Set the flag of each slot whose id is among `ids` (unknown ids are passed over)."""
-    slots_at = slots.ctypes.data
+    slots_at = address(slots)
     last = slots.size // 2 - 1
     for k in range(ids.size):
         id_ = ids[k]
@@ -215,8 +215,8 @@ def _flag(slots_at, last, flags, id_):
 @njit(cache=True, nogil=True)
 def close_over(head, slots, log, flags):
     """Flag also the terms that a flagged one passed over on the way to its id, until none is added."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     added = 1
     while added > 0:
@@ -241,9 +241,9 @@ def gather(head, slots, log, flags, target):
 
     With an empty target nothing is written: the first call asks for the size.
     """
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
-    target_at = target.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
+    target_at = address(target)
     last = slots.size // 2 - 1
     measure = target.size == 0
     at = 0
@@ -265,8 +265,8 @@ def gather(head, slots, log, flags, target):
 @njit(cache=True, nogil=True)
 def index(head, slots, log, used):
     """Enter the records of the first `used` bytes of the log into empty slots, and set the counters."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     at = 0
     count = 0
@@ -296,8 +296,8 @@ def merge(head, slots, log, at, size, start, remap):
     Gives (where it stopped, pairs written). It stops early where the slots are half full or `remap` is full;
     a record that runs over the end gives (-1, 0). The log must have room for all of `size`.
     """
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     pairs = 0
     while start < size:
@@ -336,8 +336,8 @@ def write_scoped(target, label, size, scope):
 @njit(cache=True, nogil=True)
 def rescope(head, slots, log, ids, scopes, start):
     """Replace, in place, each blank node among `ids` by that of its scope; gives where room ran out."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     for k in range(start, ids.size):
         if ids[k] == 0:

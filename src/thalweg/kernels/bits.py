@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.ir as ir
-from numba import types
+import numpy as np
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -28,6 +29,12 @@ _FLAGS = ir.VectorType(ir.IntType(1), 64)
 _INT = types.int64
 
 Emit = Callable[..., Any]
+
+
+@njit(cache=True, nogil=True)
+def address(array):
+    """Where an array's bytes begin, as the kind of integer that all words here have."""
+    return np.int64(array.ctypes.data)
 
 
 def _word_function(arity: int, emit: Emit, *, void: bool = False) -> tuple[Any, Emit]:

@@ -11,7 +11,6 @@ The bytes are a region [at, end) of whole lines, the last byte is LF, and SLACK 
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from thalweg.kernels.arena import (
@@ -29,7 +28,7 @@ from thalweg.kernels.arena import (
     put_later,
     write_scoped,
 )
-from thalweg.kernels.bits import SLACK, load8, load64, mum, store8, store64
+from thalweg.kernels.bits import SLACK, address, load8, load64, mum, store8, store64
 from thalweg.kernels.hashing import hash64, mix, quick, same
 from thalweg.kernels.scan_escapes import GROWTH, rewrite
 from thalweg.kernels.scan_terms import (
@@ -220,10 +219,10 @@ def scan(
     Rows go to the columns of `out` (number, g, s, p, o, time), odd lines to the rows of `odd` (start, end,
     line, statements before, rows before, why).
     """
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
-    texts_at = texts.ctypes.data
-    time_at = time.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
+    texts_at = address(texts)
+    time_at = address(time)
     last_slot = slots.size // 2 - 1
     quads = options[QUADS] != 0
     marks = options[MARKS] != 0
@@ -242,13 +241,13 @@ def scan(
     # Their ids are, or will be, in a cell of `out`.
     s_seen = g_seen = at
     s_seen_size = g_seen_size = 0
-    out_at = out.ctypes.data
+    out_at = address(out)
     s_cell = g_cell = out_at
     waiting = 0
     waiting_bytes = 0
     scope = mix(options[SCOPE], options[OFFSET])
     status = DONE
-    scratch_at = np.int64(scratch.ctypes.data)
+    scratch_at = address(scratch)
     longest = (scratch.size - SLACK) // GROWTH - 1
     # A line with escapes is scanned in a rewritten copy; `resume` is where the scan goes on after it, else 0.
     resume = 0
