@@ -105,6 +105,14 @@ def test_blanks_before_a_tag_or_datatype_are_allowed() -> None:
     assert [row[2] for row in found] == ['"x"@en', '"x"^^<a:d>']
 
 
+def test_a_comment_may_hold_any_bytes() -> None:
+    chunk, found = read(
+        b'<a:s> <a:p> "x" @en . # \xff\n<a:s> <a:p> <a:o> . # \xff\n# \xff\n<a:s> <a:p> # \xff\n'
+    )
+    assert len(found) == 2
+    assert [(reject.line, reject.column) for reject in chunk.rejects] == [(4, 13)]
+
+
 def test_a_byte_order_mark_is_passed_over_at_the_beginning_of_a_source_only() -> None:
     arena = Arena()
     data = b"\xef\xbb\xbf<a:s> <a:p> <a:o> .\n"
