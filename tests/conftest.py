@@ -19,7 +19,11 @@ settings.register_profile(
     "test", deadline=None, derandomize=True, max_examples=60, suppress_health_check=_SLOW_IS_FINE
 )
 settings.register_profile(
-    "search", deadline=None, max_examples=2000, suppress_health_check=_SLOW_IS_FINE, print_blob=True
+    "search",
+    deadline=None,
+    max_examples=int(os.environ.get("THALWEG_EXAMPLES", "2000")),
+    suppress_health_check=_SLOW_IS_FINE,
+    print_blob=True,
 )
 settings.load_profile(os.environ.get("THALWEG_HYPOTHESIS", "test"))
 

@@ -40,7 +40,7 @@ def drain(source: RdfStreamReader, start: dict[str, Any] | None = None, limit: i
 def content(source: RdfStreamReader, start: dict[str, Any], end: dict[str, Any]) -> bytes:
     rows = [row for share in source.partitions(start, end) for row in source.read(share)]
     text = b""
-    for _, path, begin, after, *_ in sorted(rows, key=lambda row: row[4]):
+    for _, path, _, begin, after, *_ in sorted(rows, key=lambda row: row[5]):
         if path:
             text += Path(path).read_bytes()[begin:after]
     return text
@@ -78,7 +78,7 @@ def test_end_of_stream_takes_everything_that_was_there_at_the_start_and_marks_th
     at, marks = source.initialOffset(), []
     while (end := source.latestOffset(at, source.getDefaultReadLimit())) != at:
         rows = [row for share in source.partitions(at, end) for row in source.read(share)]
-        marks += [row[6] for row in sorted(rows, key=lambda row: row[4])]
+        marks += [row[7] for row in sorted(rows, key=lambda row: row[5])]
         at = end
     assert marks[-1] is True
     assert not any(marks[:-1])
@@ -89,7 +89,7 @@ def test_an_empty_finite_stream_is_one_empty_last_piece(tmp_path: Path) -> None:
     source = reader(tmp_path, endOfStream="true")
     end = source.latestOffset(source.initialOffset(), ReadAllAvailable())
     (share,) = source.partitions(source.initialOffset(), end)
-    assert [row[1:7] for row in source.read(share)] == [("", 0, 0, 0, "nt", True)]
+    assert [row[1:] for row in source.read(share)] == [("", "", 0, 0, 0, "", True)]
 
 
 def test_new_files_are_picked_up_in_the_order_of_their_names_after_those_begun(
@@ -145,7 +145,7 @@ def test_a_batch_is_spread_over_both_cores(tmp_path: Path, lines: Lines) -> None
     source = reader(tmp_path, partitions="2")
     end = source.latestOffset(source.initialOffset(), ReadAllAvailable())
     shares = source.partitions(source.initialOffset(), end)
-    weights = [sum(row[3] - row[2] for row in source.read(share)) for share in shares]
+    weights = [sum(row[4] - row[3] for row in source.read(share)) for share in shares]
     assert len(weights) == 2
     assert min(weights) > 0.4 * sum(weights)
 
@@ -156,7 +156,7 @@ def test_gzipped_files_are_one_piece_each(tmp_path: Path) -> None:
     source = reader(tmp_path, endOfStream="true", pieceBytes="1k", maxBytesPerTrigger="100")
     end = source.latestOffset(source.initialOffset(), source.getDefaultReadLimit())
     rows = [row for share in source.partitions(source.initialOffset(), end) for row in source.read(share)]
-    assert [(Path(row[1]).name, row[2], row[3], row[5]) for row in rows] == [("a.nq.gz", 0, 5000, "nq")]
+    assert [(Path(row[1]).name, row[3], row[4], row[6]) for row in rows] == [("a.nq.gz", 0, 5000, "nq")]
 
 
 def test_a_file_that_shrank_is_told_and_left_where_it_was(

@@ -19,6 +19,8 @@ from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes, Reader, Syntax
 from thalweg.rdf.prune import Prune
 
 PIECE = 16 * 1024 * 1024
+"""Bytes of a piece unless told otherwise."""
+
 _SUFFIXES: dict[str, Syntax] = {".nt": "nt", ".nq": "nq"}
 _GZIP = b"\x1f\x8b"
 
@@ -42,11 +44,13 @@ def syntax_of(path: str | Path) -> Syntax:
 class pieces:  # noqa: N801 - it is called like the generator that it would be without `rejects`
     """Whole lines of a file as pairs (offset in the unpacked file, bytes); the last may lack its line end.
 
-    After the iteration `rejects` says what could not be read (a gzip file that breaks off).
+    After the iteration `rejects` says what could not be read (a gzip file that breaks off). With `reuse`,
+    bytes are good only until the next piece: that spares memory, and the cache.
     """
 
     path: str | Path
     size: int = PIECE
+    reuse: bool = False
     rejects: list[Reject] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[tuple[int, memoryview]]:
@@ -61,22 +65,21 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
     def _plain(self, file: int) -> Iterator[tuple[int, memoryview]]:
         # What follows the last line end is read again with the next piece: cheaper than joining bytes.
         offset = 0
-        size = self.size
-        while data := os.pread(file, size, offset):
-            cut = data.rfind(b"\n") + 1
-            if cut == 0 and len(data) == size:
-                size *= 2
-                continue
-            if cut == 0 or len(data) < size:
-                # Perhaps the end of the file: only an empty read is sure.
-                more = os.pread(file, size, offset + len(data))
-                if more:
-                    size = max(size, len(data) + len(more))
+        buffer = bytearray(self.size)
+        while count := os.preadv(file, [buffer], offset):
+            cut = buffer.rfind(b"\n", 0, count) + 1
+            if cut == 0 or count < len(buffer):
+                if count == len(buffer):
+                    buffer = bytearray(2 * count)
                     continue
-                cut = len(data)
-            yield offset, memoryview(data)[:cut]
+                # Perhaps the end of the file: only an empty read is sure.
+                if os.pread(file, 1, offset + count):
+                    continue
+                cut = count
+            yield offset, memoryview(buffer)[:cut]
             offset += cut
-            size = self.size
+            if not self.reuse or len(buffer) > self.size:
+                buffer = bytearray(self.size)
 
     def _packed(self) -> Iterator[tuple[int, memoryview]]:
         offset = 0
@@ -126,7 +129,8 @@ class ReadOptions:
     rate: int | float | Fraction | None = None
     blank_nodes: BlankNodes = "event"
     time_predicate: bytes = GENERATED_AT
-    piece: int = PIECE
+    piece: int = 4 * 1024 * 1024
+    """Bytes read at once: large enough to make a call worth it, small enough for the cache."""
 
     def __post_init__(self) -> None:
         if self.per_event < 1:
@@ -196,7 +200,7 @@ class FileEvents:
                 per_event=self.options.per_event,
                 time_predicate=self.options.time_predicate if timed else b"",
             )
-            source = pieces(path, self.options.piece)
+            source = pieces(path, self.options.piece, reuse=True)
             for offset, data in source:
                 chunk = reader.read(data, offset=offset)
                 self.statements += chunk.statements

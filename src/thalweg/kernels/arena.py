@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from thalweg.kernels.bits import copy64, load8, load32, load64, store8, store32, store64
+from thalweg.kernels.bits import address, copy64, load8, load32, load64, prefetch, store8, store32, store64
 from thalweg.kernels.hashing import hash64, mix, same
 
 USED, COUNT, MASK, COLLIDED = 0, 1, 2, 3
@@ -25,6 +25,12 @@ RECORD = 12
 
 SCOPED = 18
 """Bytes by which the scope makes a blank node's text longer: `_:x` becomes `_:e0123456789abcdef-x`."""
+
+
+@njit(cache=True, nogil=True)
+def crowded(count, last):
+    """Whether so many terms fill more than five eighths of the slots: then there must be more slots."""
+    return count * 8 > last * 5
 
 
 @njit(cache=True, nogil=True)
@@ -83,11 +89,57 @@ def put(head, slots_at, last, log_at, at, size, h):
         id_ = mix(h, attempt)
 
 
+PENDING = 128
+"""Texts that wait to be entered together."""
+
+
+@njit(cache=True, nogil=True)
+def put_later(pending, count, head, slots_at, last, at, size, h, target):
+    """Note a text whose id is to be written to the address `target`; gives the new count.
+
+    Looking up a text costs two cache misses. The first one starts here, and `put_all` starts many of the
+    second kind before it waits for any.
+    """
+    prefetch(slots_at + 16 * (h & head[MASK] & last))
+    pending[count, 0] = at
+    pending[count, 1] = size
+    pending[count, 2] = h
+    pending[count, 3] = target
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def copy_later(pending, count, source, target):
+    """Note that the id at the address `source`, perhaps still to come, is also that of `target`."""
+    pending[count, 0] = source
+    pending[count, 1] = -1
+    pending[count, 3] = target
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def put_all(pending, count, head, slots_at, last, log_at):
+    """Enter the noted texts and write their ids. There must be room for them."""
+    for k in range(count):
+        if pending[k, 1] >= 0:
+            slot = slots_at + 16 * (pending[k, 2] & head[MASK] & last)
+            if load64(slot) != 0:
+                record = log_at + load64(slot + 8)
+                prefetch(record)
+                prefetch(record + RECORD + pending[k, 1])
+    for k in range(count):
+        if pending[k, 1] < 0:
+            store64(pending[k, 3], load64(pending[k, 0]))
+        else:
+            id_ = put(head, slots_at, last, log_at, pending[k, 0], pending[k, 1], pending[k, 2])
+            store64(pending[k, 3], id_)
+
+
 @njit(cache=True, nogil=True)
 def seek(head, slots, log, at, size):
     """Id of a text, or 0 if the arena does not have it."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     h = hash64(at, size)
     id_ = h & head[MASK]
@@ -107,14 +159,14 @@ def seek(head, slots, log, at, size):
 @njit(cache=True, nogil=True)
 def intern(head, slots, log, at, size):
     """`put` for callers that have arrays and no hash."""
-    return put(head, slots.ctypes.data, slots.size // 2 - 1, log.ctypes.data, at, size, hash64(at, size))
+    return put(head, address(slots), slots.size // 2 - 1, address(log), at, size, hash64(at, size))
 
 
 @njit(cache=True, nogil=True)
 def locate(slots, log, ids, places):
     """For each id the offset of its text in the log and the text's size; (-1, 0) for an unknown id."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     for k in range(ids.size):
         offset = -1
@@ -131,7 +183,7 @@ def locate(slots, log, ids, places):
 @njit(cache=True, nogil=True)
 def mark(slots, ids, flags):
     """Set the flag of each slot whose id is among `ids` (unknown ids are passed over)."""
-    slots_at = slots.ctypes.data
+    slots_at = address(slots)
     last = slots.size // 2 - 1
     for k in range(ids.size):
         id_ = ids[k]
@@ -163,8 +215,8 @@ def _flag(slots_at, last, flags, id_):
 @njit(cache=True, nogil=True)
 def close_over(head, slots, log, flags):
     """Flag also the terms that a flagged one passed over on the way to its id, until none is added."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     added = 1
     while added > 0:
@@ -189,9 +241,9 @@ def gather(head, slots, log, flags, target):
 
     With an empty target nothing is written: the first call asks for the size.
     """
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
-    target_at = target.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
+    target_at = address(target)
     last = slots.size // 2 - 1
     measure = target.size == 0
     at = 0
@@ -213,8 +265,8 @@ def gather(head, slots, log, flags, target):
 @njit(cache=True, nogil=True)
 def index(head, slots, log, used):
     """Enter the records of the first `used` bytes of the log into empty slots, and set the counters."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     at = 0
     count = 0
@@ -244,12 +296,12 @@ def merge(head, slots, log, at, size, start, remap):
     Gives (where it stopped, pairs written). It stops early where the slots are half full or `remap` is full;
     a record that runs over the end gives (-1, 0). The log must have room for all of `size`.
     """
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     pairs = 0
     while start < size:
-        if (head[COUNT] + 1) * 2 > last or pairs == remap.shape[0]:
+        if crowded(head[COUNT] + 1, last) or pairs == remap.shape[0]:
             break
         if start + RECORD > size:
             return -1, 0
@@ -284,8 +336,8 @@ def write_scoped(target, label, size, scope):
 @njit(cache=True, nogil=True)
 def rescope(head, slots, log, ids, scopes, start):
     """Replace, in place, each blank node among `ids` by that of its scope; gives where room ran out."""
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
     last = slots.size // 2 - 1
     for k in range(start, ids.size):
         if ids[k] == 0:
@@ -297,7 +349,7 @@ def rescope(head, slots, log, ids, scopes, start):
         text = log_at + offset + RECORD
         if load8(text) != 0x5F:
             continue
-        if (head[COUNT] + 1) * 2 > last or head[USED] + RECORD + size + SCOPED + 128 > log.size:
+        if crowded(head[COUNT] + 1, last) or head[USED] + RECORD + size + SCOPED + 128 > log.size:
             return k
         tail = log_at + head[USED] + RECORD
         size = write_scoped(tail, text, size, scopes[k])

@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import llvmlite.ir as ir
-from numba import types
+import numpy as np
+from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 SLACK = 64
@@ -27,6 +29,12 @@ _FLAGS = ir.VectorType(ir.IntType(1), 64)
 _INT = types.int64
 
 Emit = Callable[..., Any]
+
+
+@njit(cache=True, nogil=True)
+def address(array):
+    """Where an array's bytes begin, as the kind of integer that all words here have."""
+    return np.int64(array.ctypes.data)
 
 
 def _word_function(arity: int, emit: Emit, *, void: bool = False) -> tuple[Any, Emit]:
@@ -221,3 +229,19 @@ def copy64(typingctx, target, source):
         builder.store(block, _at(builder, target, _BLOCK), align=1)
 
     return _void(emit)
+
+
+@intrinsic
+def prefetch(typingctx, address):
+    """Ask for the cache line at an address; the address need not be readable."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        pointer = _BYTE.as_pointer()
+        small = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, small, small, small])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # For reading, to be kept, data.
+        builder.call(function, [builder.inttoptr(args[0], pointer), *(small(k) for k in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(_INT), codegen

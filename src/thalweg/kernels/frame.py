@@ -38,20 +38,27 @@ def _slot(table, graph):
 
 
 @njit(cache=True, nogil=True)
-def _entry(table, control, graph):
+def _copy(source, row, target, place):
+    for k in range(4):
+        target[place, k] = source[row, k]
+
+
+@njit(cache=True, nogil=True)
+def _entry(table, spare, control, graph):
     """Row of a graph in the table; a new one is made if there is none, and old ones are forgotten for it."""
     i = _slot(table, graph)
     if table[i, 0] == graph:
         return i
     if control[ENTRIES] >= SLOTS // 2:
-        kept = table.copy()
-        table[:] = 0
+        for k in range(SLOTS):
+            _copy(table, k, spare, k)
+            table[k, 0] = 0
         control[ENTRIES] = 0
         for k in range(SLOTS):
-            recent = kept[k, 3] > control[STAMP] - LIMIT
-            awaited = kept[k, 2] > control[BEGUN] - LIMIT - 1
-            if kept[k, 0] != 0 and (recent or awaited):
-                table[_slot(table, kept[k, 0])] = kept[k]
+            recent = spare[k, 3] > control[STAMP] - LIMIT
+            awaited = spare[k, 2] > control[BEGUN] - LIMIT - 1
+            if spare[k, 0] != 0 and (recent or awaited):
+                _copy(spare, k, table, _slot(table, spare[k, 0]))
                 control[ENTRIES] += 1
         i = _slot(table, graph)
     table[i, 0] = graph
@@ -66,17 +73,17 @@ def _entry(table, control, graph):
 def enter_all(table, entries):
     """Enter rows into an empty table."""
     for k in range(entries.shape[0]):
-        table[_slot(table, entries[k, 0])] = entries[k]
+        _copy(entries, k, table, _slot(table, entries[k, 0]))
 
 
 @njit(cache=True, nogil=True)
-def end_run(table, control, queue):
+def end_run(table, spare, control, queue):
     """End the open event: it takes the time that its graph has, or waits for one."""
     if control[OPEN] == 0:
         return
     event = control[BEGUN] - 1
     row = event - control[FIRST]
-    i = _entry(table, control, control[OPEN])
+    i = _entry(table, spare, control, control[OPEN])
     if table[i, 1] != NO_TIME:
         queue[row, TIME] = table[i, 1]
         queue[row, STATE] = TIMED
@@ -87,8 +94,8 @@ def end_run(table, control, queue):
 
 
 @njit(cache=True, nogil=True)
-def _say_time(table, control, queue, graph, time):
-    i = _entry(table, control, graph)
+def _say_time(table, spare, control, queue, graph, time):
+    i = _entry(table, spare, control, graph)
     control[STAMP] += 1
     table[i, 1] = time
     table[i, 3] = control[STAMP]
@@ -103,19 +110,19 @@ def _say_time(table, control, queue, graph, time):
 
 
 @njit(cache=True, nogil=True)
-def number_rows(g, s, time, table, control, queue, event):
+def number_rows(g, s, time, table, spare, control, queue, event):
     """Write the event of each row to `event` (-1 for the default graph), and keep queue and table up to date.
 
-    The queue must have room for one more event a row.
+    The queue must have room for one more event a row; `spare` is another array like the table.
     """
     for k in range(g.size):
         event[k] = -1
         if g[k] == 0:
             if time[k] != NO_TIME:
-                _say_time(table, control, queue, s[k], time[k])
+                _say_time(table, spare, control, queue, s[k], time[k])
             continue
         if g[k] != control[OPEN]:
-            end_run(table, control, queue)
+            end_run(table, spare, control, queue)
             row = control[BEGUN] - control[FIRST]
             queue[row, GRAPH] = g[k]
             queue[row, TIME] = NO_TIME

@@ -1,9 +1,9 @@
 """Bytes of N-Triples or N-Quads to rows of ids: the fast path of the reader.
 
 The law: every line that is neither blank nor a comment becomes a statement or an odd line. A statement is
-kept as a row if the prune tables want it; only then are its terms hashed and entered into the arena. An odd
-line is left to the complete path. What this path accepts is exactly what the complete path accepts, with the
-same canonical texts.
+kept as a row if the prune tables want it; only then are its terms hashed and entered into the arena. A line
+with escapes is rewritten first (`scan_escapes`). An odd line is left to the complete path. What this path
+accepts is what the complete path accepts, with the same canonical texts.
 
 The bytes are a region [at, end) of whole lines, the last byte is LF, and SLACK bytes beyond it are readable.
 """
@@ -13,9 +13,24 @@ from __future__ import annotations
 
 from numba import njit
 
-from thalweg.kernels.arena import COUNT, RECORD, SCOPED, USED, copy, find, put, write_scoped
-from thalweg.kernels.bits import load8, load64, mum, store8
+from thalweg.kernels.arena import (
+    COUNT,
+    PENDING,
+    RECORD,
+    SCOPED,
+    USED,
+    copy,
+    copy_later,
+    crowded,
+    find,
+    put,
+    put_all,
+    put_later,
+    write_scoped,
+)
+from thalweg.kernels.bits import SLACK, address, load8, load64, mum, store8, store64
 from thalweg.kernels.hashing import hash64, mix, quick, same
+from thalweg.kernels.scan_escapes import GROWTH, rewrite
 from thalweg.kernels.scan_terms import (
     blanks_end,
     iri_end,
@@ -29,6 +44,9 @@ from thalweg.kernels.times import NO_TIME, micros
 
 # Places in `state`: counters that live through the calls of one read.
 POS, LINES, STATEMENTS, ROWS, ODDS, UNNAMED, BLANKS, NEED = 0, 1, 2, 3, 4, 5, 6, 7
+
+# Rows of `out`, one a column of the chunk: number, graph, subject, predicate, object, time.
+NUMBER, G, S, P, O, TIME = 0, 1, 2, 3, 4, 5  # noqa: E741
 
 # What a call ended with.
 DONE, ROOM, FULL, ODD_FULL = 0, 1, 2, 3
@@ -132,9 +150,9 @@ def _is_string(p):
 
 
 @njit(cache=True, nogil=True)
-def _literal(p, trusted):
+def _literal(p, escapes):
     """A literal at p: (address after it or 0, size of its canonical text, kind, place of its tag)."""
-    quote = string_end(p + 1, trusted)
+    quote = string_end(p + 1, escapes)
     if quote == 0:
         return 0, 0, _PLAIN, 0
     q = quote + 1
@@ -177,16 +195,34 @@ def _finish(p):
 
 
 @njit(cache=True, nogil=True)
-def scan(at, end, options, state, head, slots, log, table, wants, pairs, texts, time, memo, out, odd):
+def scan(
+    at,
+    end,
+    options,
+    state,
+    head,
+    slots,
+    log,
+    table,
+    wants,
+    pairs,
+    texts,
+    time,
+    memo,
+    pending,
+    scratch,
+    out,
+    odd,
+):
     """Read lines from `at + state[POS]` on; gives DONE, or what it lacks to go on.
 
     Rows go to the columns of `out` (number, g, s, p, o, time), odd lines to the rows of `odd` (start, end,
     line, statements before, rows before, why).
     """
-    slots_at = slots.ctypes.data
-    log_at = log.ctypes.data
-    texts_at = texts.ctypes.data
-    time_at = time.ctypes.data
+    slots_at = address(slots)
+    log_at = address(log)
+    texts_at = address(texts)
+    time_at = address(time)
     last_slot = slots.size // 2 - 1
     quads = options[QUADS] != 0
     marks = options[MARKS] != 0
@@ -200,16 +236,29 @@ def scan(at, end, options, state, head, slots, log, table, wants, pairs, texts, 
     rows = state[ROWS]
     odds = state[ODDS]
     capacity = out.shape[1]
+    stride = 8 * capacity
     # The last subject and the last graph name: runs of one subject or graph are entered once.
+    # Their ids are, or will be, in a cell of `out`.
     s_seen = g_seen = at
     s_seen_size = g_seen_size = 0
-    s_seen_id = g_seen_id = 0
+    out_at = address(out)
+    s_cell = g_cell = out_at
+    waiting = 0
+    waiting_bytes = 0
     scope = mix(options[SCOPE], options[OFFSET])
     status = DONE
+    scratch_at = address(scratch)
+    longest = (scratch.size - SLACK) // GROWTH - 1
+    # A line with escapes is scanned in a rewritten copy; `resume` is where the scan goes on after it, else 0.
+    resume = 0
+    escapes = trusted
     p = at + state[POS]
-    while p < end:
+    origin = p
+    while resume != 0 or p < end:
         line = p
-        lines += 1
+        if resume == 0:
+            origin = p
+            lines += 1
         why = UNKNOWN
         # Every exit from this block that is not `continue` or the inner `break` at its end leaves an odd
         # line.
@@ -254,7 +303,7 @@ def scan(at, end, options, state, head, slots, log, table, wants, pairs, texts, 
                 p = iri_end(p)
                 o_size = p - o_at
             elif c == 0x22:
-                p, o_size, o_kind, tag = _literal(p, trusted)
+                p, o_size, o_kind, tag = _literal(p, escapes)
             elif c == 0x5F:
                 p = label_end(p, trusted)
                 o_kind = blank
@@ -296,7 +345,7 @@ def scan(at, end, options, state, head, slots, log, table, wants, pairs, texts, 
             instant = NO_TIME
             if quads and g_size == 0 and p_size == time_size and same(time_at, p_at, p_size):
                 if load8(o_at) == 0x22:
-                    instant = micros(o_at + 1, string_end(o_at + 1, trusted) - o_at - 1)
+                    instant = micros(o_at + 1, string_end(o_at + 1, escapes) - o_at - 1)
                 if instant == NO_TIME:
                     p = 0
                     why = BAD_TIME
@@ -316,13 +365,15 @@ def scan(at, end, options, state, head, slots, log, table, wants, pairs, texts, 
                 need = p - line + 4 * (RECORD + SCOPED) + 256
                 if rows == capacity:
                     status = FULL
-                elif head[USED] + need > log.size or (head[COUNT] + 4) * 2 > last_slot:
+                elif head[USED] + waiting_bytes + need > log.size or crowded(
+                    head[COUNT] + waiting + 4, last_slot
+                ):
                     status = ROOM
                     state[NEED] = need
                 if status != DONE:
                     break
                 if scope_mode == PER_LINE:
-                    scope = mix(options[SCOPE], options[OFFSET] + line - at)
+                    scope = mix(options[SCOPE], options[OFFSET] + origin - at)
                 if keep:
                     settled_at, settled_size = _settle(
                         o_kind, o_at, o_size, tag, scope, log_at + head[USED] + RECORD
@@ -336,56 +387,82 @@ def scan(at, end, options, state, head, slots, log, table, wants, pairs, texts, 
                             wild, pairs, 0, s_hash, o_hash
                         )
                 if keep or new_graph or instant != NO_TIME:
-                    o_id = p_id = s_id = g_id = 0
+                    cell = out_at + 8 * rows
+                    store64(cell, statements)
+                    store64(cell + G * stride, 0)
+                    store64(cell + S * stride, 0)
+                    store64(cell + P * stride, 0)
+                    store64(cell + O * stride, 0)
+                    store64(cell + TIME * stride, instant)
+                    rows += 1
                     if keep:
-                        o_id = put(head, slots_at, last_slot, log_at, settled_at, settled_size, o_hash)
+                        target = cell + O * stride
+                        if o_kind == _PLAIN:
+                            waiting = put_later(
+                                pending, waiting, head, slots_at, last_slot,
+                                settled_at, settled_size, o_hash, target,
+                            )  # fmt: skip
+                            waiting_bytes += settled_size + RECORD
+                        else:
+                            store64(
+                                target,
+                                put(head, slots_at, last_slot, log_at, settled_at, settled_size, o_hash),
+                            )
                         place = 4 * (key & (MEMO - 1))
                         if (
-                            memo[place] == key
-                            and memo[place + 1] == p_size
-                            and same(log_at + memo[place + 2], p_at, p_size)
+                            memo[place] != key
+                            or memo[place + 1] != p_size
+                            or not same(log_at + memo[place + 2], p_at, p_size)
                         ):
-                            p_id = memo[place + 3]
-                        else:
                             p_id = put(head, slots_at, last_slot, log_at, p_at, p_size, hash64(p_at, p_size))
                             memo[place] = key
                             memo[place + 1] = p_size
                             memo[place + 2] = find(slots_at, last_slot, p_id) + RECORD
                             memo[place + 3] = p_id
+                        store64(cell + P * stride, memo[place + 3])
                     if keep or instant != NO_TIME:
-                        if s_size == s_seen_size and s_kind == _PLAIN and same(s_seen, s_at, s_size):
-                            s_id = s_seen_id
+                        target = cell + S * stride
+                        if s_size == s_seen_size and same(s_seen, s_at, s_size):
+                            waiting = copy_later(pending, waiting, s_cell, target)
+                        elif s_kind == _PLAIN:
+                            waiting = put_later(
+                                pending, waiting, head, slots_at, last_slot,
+                                s_at, s_size, hash64(s_at, s_size), target,
+                            )  # fmt: skip
+                            waiting_bytes += s_size + RECORD
+                            s_seen = s_at
+                            s_seen_size = s_size
+                            s_cell = target
                         else:
                             settled_at, settled_size = _settle(
                                 s_kind, s_at, s_size, 0, scope, log_at + head[USED] + RECORD
                             )
-                            s_id = put(
-                                head, slots_at, last_slot, log_at,
-                                settled_at, settled_size, hash64(settled_at, settled_size),
-                            )  # fmt: skip
-                            s_seen = s_at
-                            s_seen_size = s_size if s_kind == _PLAIN else 0
-                            s_seen_id = s_id
+                            s_hash = hash64(settled_at, settled_size)
+                            store64(
+                                target,
+                                put(head, slots_at, last_slot, log_at, settled_at, settled_size, s_hash),
+                            )
                         if load8(s_at) == 0x5F:
                             state[BLANKS] += 1
                         if keep and load8(o_at) == 0x5F:
                             state[BLANKS] += 1
                     if g_size != 0:
+                        target = cell + G * stride
                         if g_size == g_seen_size and not new_graph and same(g_seen, g_at, g_size):
-                            g_id = g_seen_id
+                            waiting = copy_later(pending, waiting, g_cell, target)
                         else:
-                            g_id = put(head, slots_at, last_slot, log_at, g_at, g_size, hash64(g_at, g_size))
-                    out[0, rows] = statements
-                    out[1, rows] = g_id
-                    out[2, rows] = s_id
-                    out[3, rows] = p_id
-                    out[4, rows] = o_id
-                    out[5, rows] = instant
-                    rows += 1
-                    if g_size != 0:
-                        g_seen = g_at
-                        g_seen_size = g_size
-                        g_seen_id = g_id
+                            waiting = put_later(
+                                pending, waiting, head, slots_at, last_slot,
+                                g_at, g_size, hash64(g_at, g_size), target,
+                            )  # fmt: skip
+                            waiting_bytes += g_size + RECORD
+                            g_seen = g_at
+                            g_seen_size = g_size
+                            g_cell = target
+                    if waiting > PENDING - 4:
+                        put_all(pending, waiting, head, slots_at, last_slot, log_at)
+                        waiting = 0
+                        waiting_bytes = 0
             if g_size == 0 and instant == NO_TIME:
                 state[UNNAMED] += 1
             statements += 1
@@ -393,16 +470,26 @@ def scan(at, end, options, state, head, slots, log, table, wants, pairs, texts, 
             break
         if status != DONE:
             lines -= 1
-            p = line
+            p = origin
             break
         if why >= 0:
+            stop = line_end(origin)
+            if why == UNKNOWN and resume == 0 and not trusted and stop - origin <= longest:
+                # Texts in the scratch that were noted before must be entered before it is written again.
+                put_all(pending, waiting, head, slots_at, last_slot, log_at)
+                waiting = 0
+                waiting_bytes = 0
+                if rewrite(origin, stop, scratch_at):
+                    resume = next_line(stop)
+                    escapes = True
+                    p = scratch_at
+                    continue
             if odds == odd.shape[0]:
                 status = ODD_FULL
                 lines -= 1
-                p = line
+                p = origin
                 break
-            stop = line_end(line)
-            odd[odds, 0] = line - at
+            odd[odds, 0] = origin - at
             odd[odds, 1] = stop - at
             odd[odds, 2] = lines
             odd[odds, 3] = statements
@@ -411,7 +498,15 @@ def scan(at, end, options, state, head, slots, log, table, wants, pairs, texts, 
             odds += 1
             # It may be of another graph: the next line must say its graph again.
             g_seen_size = 0
-            p = next_line(stop)
+            resume = next_line(stop)
+        if resume != 0:
+            p = resume
+            resume = 0
+            escapes = trusted
+            # What was seen may lie in the scratch.
+            s_seen_size = 0
+            g_seen_size = 0
+    put_all(pending, waiting, head, slots_at, last_slot, log_at)
     state[POS] = p - at
     state[LINES] = lines
     state[STATEMENTS] = statements

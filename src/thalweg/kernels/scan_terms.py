@@ -100,11 +100,11 @@ def iri_end(p):
 
 
 @njit(cache=True, nogil=True)
-def string_end(p, trusted):
+def string_end(p, escapes):
     r"""Address of the closing quote of a string in canonical form; p is after the opening one.
 
     `\\ \" \n \r \t \b \f` are canonical as they stand. `\u` is so only in text that we wrote ourselves
-    (`trusted`).
+    (`escapes`).
     """
     while True:
         stops = string_stops(p)
@@ -129,7 +129,7 @@ def string_end(p, trusted):
                 or c == 0x74
                 or c == 0x62
                 or c == 0x66
-                or (c == 0x75 and trusted)
+                or (c == 0x75 and escapes)
             ):
                 return 0
             p += 2

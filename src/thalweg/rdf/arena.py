@@ -62,7 +62,7 @@ class Arena:
             self.log = log
         # A little more than the kernels ask for, so that they never ask again at once.
         slots = self.slots.size // 2
-        while 2 * (len(self) + terms + 8) > slots:
+        while kernel.crowded(len(self) + terms + 8, slots):
             slots *= 2
         if slots != self.slots.size // 2:
             self._index(slots, int(self.head[kernel.USED]))
@@ -169,6 +169,6 @@ class Arena:
         kept, log = self._gather(flags, room=_LEAST_LOG)
         self.log = log
         slots = _LEAST_SLOTS
-        while slots < 4 * (int(np.count_nonzero(flags)) + 8):
+        while slots < 2 * (int(np.count_nonzero(flags)) + 8):
             slots *= 2
         self._index(slots, kept.size)

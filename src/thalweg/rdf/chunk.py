@@ -36,8 +36,8 @@ class Chunk:
 
     number: position of a row among the statements of the piece; time: microseconds where the row is the
     timestamp of the graph s (then g is 0), else NO_TIME. A row with s = 0 only says that the graph g begins
-    here; a timestamp that no query wants as data has p = o = 0. bnodes counts blank-node terms whose labels
-    still await the scope of their event.
+    or goes on here; a timestamp that no query wants as data has p = o = 0. bnodes counts blank-node terms
+    whose labels still await the scope of their event.
     """
 
     statements: int

@@ -84,6 +84,7 @@ class Framer:
         self._held: list[Columns] = []
         self._control = np.zeros(8, dtype=np.int64)
         self._table = np.zeros((kernel.SLOTS if mode == "graphs" else 0, 4), dtype=np.int64)
+        self._spare = np.zeros_like(self._table)
         self._queue = np.zeros((0, 4), dtype=np.int64)
 
     @property
@@ -102,7 +103,7 @@ class Framer:
         """What was still held back: the stream has ended."""
         if self.mode == "triples":
             return self._emit_triples(-(-self._statements // self.per_event), ())
-        kernel.end_run(self._table, self._control, self._queue)
+        kernel.end_run(self._table, self._spare, self._control, self._queue)
         self._queue[self._queue[:, kernel.STATE] == kernel.WAITS, kernel.STATE] = kernel.REFUSED
         return self._emit_graphs(())
 
@@ -159,7 +160,7 @@ class Framer:
         room = np.empty((len(self._queue) + len(chunk), 4), dtype=np.int64)
         room[: len(self._queue)] = self._queue
         event = np.empty(len(chunk), dtype=np.int64)
-        kernel.number_rows(chunk.g, chunk.s, chunk.time, self._table, self._control, room, event)
+        kernel.number_rows(chunk.g, chunk.s, chunk.time, self._table, self._spare, self._control, room, event)
         self._queue = room[: int(self._control[kernel.BEGUN] - self._control[kernel.FIRST])]
         self.ignored += chunk.unnamed
         self._held.append(self._rows(chunk, event, (event >= 0) & (chunk.s != 0)))

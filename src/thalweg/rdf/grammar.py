@@ -55,16 +55,24 @@ def statement(line: bytes, *, quads: bool, scoped: Scoped | None = None) -> byte
     >>> statement(rb'<http://a\u002fb><http://p>  "\u0041\u0009"@EN.# so', quads=False)
     b'<http://a/b> <http://p> "A\\t"@en .\n'
     """
+    broken: Malformed | None = None
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
+        # A comment may hold any bytes: what counts is whether the statement ends before them.
+        text = line.decode("utf-8", "surrogateescape")
         column = len(line[: error.start].decode("utf-8")) + 1
-        raise Malformed(column, f"not UTF-8: byte 0x{line[error.start]:02X}") from None
+        broken = Malformed(column, f"not UTF-8: byte 0x{line[error.start]:02X}")
     cursor = _Cursor(text, scoped)
-    terms = [cursor.subject(), cursor.predicate(), cursor.object()]
-    if quads:
-        terms += cursor.graph()
-    cursor.finish(quads)
+    try:
+        terms = [cursor.subject(), cursor.predicate(), cursor.object()]
+        if quads:
+            terms += cursor.graph()
+        cursor.finish(quads)
+    except Malformed as fault:
+        raise fault if broken is None or fault.column < broken.column else broken from None
+    if broken is not None and broken.column <= cursor.at:
+        raise broken
     return f"{' '.join(terms)} .\n".encode()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels import scan as kernel
+from thalweg.kernels.arena import PENDING
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.hashing import mix
 from thalweg.rdf.arena import Arena, Bytes, Ids
@@ -27,6 +28,8 @@ _SMALL = 4096
 _BOM = b"\xef\xbb\xbf"
 _SHOWN = 500
 _ODD_LINES = 1024
+_SCRATCH = 256 * 1024
+"""Bytes for the rewritten copy of a line with escapes; a line too long for it goes to the complete path."""
 
 
 def scope_of(name: str) -> int:
@@ -89,6 +92,8 @@ class Reader:
         self._options[kernel.SCOPE] = self._scope
         self._options[kernel.TIME_SIZE] = len(time_predicate) if timed else 0
         self._memo = np.zeros(4 * kernel.MEMO, dtype=np.int64)
+        self._pending = np.zeros((PENDING, 4), dtype=np.int64)
+        self._scratch = np.zeros(_SCRATCH, dtype=np.uint8)
         self._out = np.empty((6, 256), dtype=np.int64)
         self._odd = np.empty((_ODD_LINES, 6), dtype=np.int64)
         self._pad = np.zeros(_SMALL + 2 * SLACK, dtype=np.uint8)
@@ -149,7 +154,7 @@ class _Run:
             status: int = kernel.scan(
                 at, end, options, self.state, arena.head, arena.slots, arena.log,
                 prune.table, prune.wants, prune.pairs, prune.texts,
-                reader._time, reader._memo, reader._out, reader._odd,
+                reader._time, reader._memo, reader._pending, reader._scratch, reader._out, reader._odd,
             )  # fmt: skip
             if status == kernel.ROOM:
                 arena.reserve(max(64, len(arena)), int(self.state[kernel.NEED]))
@@ -211,9 +216,6 @@ class _Run:
             if odd[k, 5] == kernel.TOO_LONG:
                 refused[k] = 1, "the line is longer than 2 GiB"
                 continue
-            if not line.strip(b" \t"):
-                refused[k] = 1, "not a statement"
-                continue
             name = _Scope(reader._scope, self.scopes[k]) if scoped else None
             try:
                 canonical.append(statement(line, quads=reader.syntax == "nq", scoped=name))
@@ -221,7 +223,7 @@ class _Run:
             except Malformed as fault:
                 refused[k] = fault.column, fault.reason
         lines = int(self.state[kernel.LINES])
-        bad_times = self._scan_canonical(b"".join(canonical))
+        bad_times = self._scan_canonical(b"".join(canonical)) if canonical else []
         for place in bad_times:
             refused[origin[place]] = 1, "the object is not a time: expected an xsd:dateTime or milliseconds"
         kept = np.array([k for k in origin if k not in refused], dtype=np.int64)
@@ -229,12 +231,12 @@ class _Run:
         found = [column[:rows] for column in reader._out]
         self.state[kernel.LINES] = lines
 
-        # A row of the fast path moves up by the accepted odd lines before it.
-        columns[0] += np.searchsorted(odd[kept, 4], np.arange(columns[0].size), side="right")
-        which = found[0]
-        place_of = odd[kept[which], 4]
-        merged = [np.insert(old, place_of, new) for old, new in zip(columns[1:], found[1:], strict=True)]
-        number = np.insert(columns[0], place_of, odd[kept[which], 3] + which)
+        if kept.size:
+            # A row of the fast path moves up by the accepted odd lines before it.
+            columns[0] += np.searchsorted(odd[kept, 4], np.arange(columns[0].size), side="right")
+            which = found[0]
+            found[0] = odd[kept[which], 3] + which
+            columns = _insert(columns, odd[kept[which], 4], found)
         rejects = tuple(
             Reject(
                 source=reader.source,
@@ -245,7 +247,7 @@ class _Run:
             )
             for k in sorted(refused)
         )
-        return [number, *merged], int(kept.size), rejects
+        return columns, int(kept.size), rejects
 
     def _scan_canonical(self, text: bytes) -> list[int]:
         """Scan our own canonical lines, from row 0 on; gives the places of those with a bad time."""
@@ -273,6 +275,22 @@ class _Scope:
 
     def __call__(self, label: str) -> str:
         return f"_:e{mix(self.scope, self.place) & (2**64 - 1):016x}-{label}"
+
+
+def _insert(columns: list[Ids], before: Ids, rows: list[Ids]) -> list[Ids]:
+    """The columns with rows put in; `before` says for each one (in order) which old row it precedes."""
+    if before.size == 0:
+        return columns
+    places = before + np.arange(before.size)
+    old = np.ones(columns[0].size + before.size, dtype=np.bool_)
+    old[places] = False
+    merged = []
+    for column, new in zip(columns, rows, strict=True):
+        whole = np.empty(old.size, dtype=np.int64)
+        whole[places] = new
+        whole[old] = column
+        merged.append(whole)
+    return merged
 
 
 def _safe_end(view: Bytes, start: int) -> int:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 from thalweg.engine import Row
 from thalweg.errors import DataError
 from thalweg.io.job import Job, Outcome
 from thalweg.io.local import hints, place
-from thalweg.io.progress import Meter
+from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.writers import Records, Writer, open_writer
 from thalweg.spark.run import run_files
 from thalweg.spark.session import require_java, session
@@ -68,23 +72,25 @@ def _run(
     spark = session("thalweg-run")
     begin = time.perf_counter()
     try:
-        run_files(
-            job.query.text,
-            dict(job.inputs),
-            out,
-            spark=spark,
-            checkpoint=None if checkpoint is None else str(checkpoint),
-            progress=progress,
-            stream=job.query.streams[0],
-            per_event=job.reading.per_event,
-            rate=job.reading.rate,
-            blank_nodes=job.reading.blank_nodes,
-            time_predicate=job.reading.time_predicate,
-            lateness=f"{job.lateness}us",
-            quarantine=str(folder / "quarantine"),
-            late=str(folder / "late"),
-            drain=job.drain,
-        )
+        with Interrupts() as interrupts, _stopping(spark, interrupts):
+            run_files(
+                job.query.text,
+                dict(job.inputs),
+                out,
+                spark=spark,
+                checkpoint=None if checkpoint is None else str(checkpoint),
+                progress=progress,
+                stream=job.query.streams[0],
+                per_event=job.reading.per_event,
+                rate=job.reading.rate,
+                blank_nodes=job.reading.blank_nodes,
+                time_predicate=job.reading.time_predicate,
+                lateness=f"{job.lateness}us",
+                quarantine=str(folder / "quarantine"),
+                late=str(folder / "late"),
+                drain=job.drain,
+            )
+        outcome.interrupted = interrupts.wanted
     except KeyboardInterrupt:
         outcome.interrupted = True
     except Exception:
@@ -94,6 +100,27 @@ def _run(
     finally:
         outcome.seconds = time.perf_counter() - begin
         spark.stop()
+
+
+@contextmanager
+def _stopping(spark: SparkSession, interrupts: Interrupts) -> Iterator[None]:
+    """Stop the query on Ctrl-C, from a thread: a call to the JVM does not bear an exception in its middle."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            if interrupts.wanted:
+                for query in spark.streams.active:
+                    query.stop()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join(10)
 
 
 def _records(folder: Path) -> Iterator[dict[str, Any]]:

@@ -83,7 +83,7 @@ def encoder(reading: Reading) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
 def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordBatch]:
     """The chunks of one piece: one for a byte range, one for every 16 MiB of text of a gzipped file."""
     if not piece["path"]:
-        parts = iter([(Arena(), _nothing(""), 0)])
+        parts = iter([(Arena(), nothing(""), 0)])
     elif is_gzip(piece["path"]):
         parts = _gunzipped(reading, piece)
     else:
@@ -106,11 +106,11 @@ def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
         data = read_range(piece["path"], start, size)
     except OSError as failure:
         reason = f"bytes {start} to {start + size} cannot be read: {failure.strerror}"
-        yield arena, _nothing(piece["source"], reason), 0
+        yield arena, nothing(piece["source"], reason), 0
         return
     chunk = reading.reader(arena, piece).read(data, offset=start)
     if len(data) < size:
-        lost = _nothing(
+        lost = nothing(
             piece["source"], f"the file shrank: bytes {start + len(data)} to {start + size} are gone"
         )
         chunk = replace(chunk, rejects=(*chunk.rejects, *lost.rejects))
@@ -126,7 +126,7 @@ def _gunzipped(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
     except (UsageError, OSError) as failure:
         text.rejects.append(Reject(piece["source"], 0, 0, str(failure), ""))
     refused = tuple(replace(reject, source=piece["source"]) for reject in text.rejects)
-    yield Arena(), replace(_nothing(piece["source"]), rejects=refused), 0
+    yield Arena(), replace(nothing(piece["source"]), rejects=refused), 0
 
 
 def read_range(path: str, start: int, size: int) -> memoryview:
@@ -147,7 +147,8 @@ def read_range(path: str, start: int, size: int) -> memoryview:
     return view[:done]
 
 
-def _nothing(source: str, reason: str = "") -> Chunk:
+def nothing(source: str, reason: str = "") -> Chunk:
+    """A chunk without rows, which may say why there are none."""
     none = np.empty(0, np.int64)
     rejects = (Reject(source, 0, 0, reason, ""),) if reason else ()
     return Chunk(0, 0, none, none, none, none, none, none, rejects=rejects, source=source)

@@ -28,7 +28,9 @@ FORMAT = 1
 HEADER_SCHEMA = (
     "format int, job string, token string, version long, digest long, first long, next long, standing binary"
 )
-ENTRY_SCHEMA = "stream string, mode string, latest long, clock long, before binary, chunk binary"
+ENTRY_SCHEMA = (
+    "stream string, mode string, latest long, clock long, last boolean, before binary, chunk binary"
+)
 OUTPUT_SCHEMA = "shard int, events long, late long, rejected long, replayed long, results binary"
 _KEPT_ENGINES = 8
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from thalweg.engine import ContinuousQuery, Late, Session
+from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
-from thalweg.spark.encode import Reading
+from thalweg.spark.encode import Reading, nothing
 from thalweg.spark.results import pack_results
 
 _DRAIN = 1 << 18
@@ -63,6 +64,7 @@ class Entry(NamedTuple):
     mode: str
     latest: int
     clock: int
+    last: bool
     before: bytes
     chunk: bytes
 
@@ -98,29 +100,33 @@ class Live:
         stream = arrival.stream
         if stream in self.standing.ended:
             return None, iter(())
-        entry = self._apply(arrival) if arrival.syntax else None
+        entry = self._apply(arrival)
         if arrival.last:
-            if stream in self.framers:
-                self._push(self.framers[stream].close())
             self.session.finish(stream, drain=self.job.drain)
             self.standing.ended.append(stream)
         return entry, self.results() if self._undrained >= _DRAIN else iter(())
 
     def _apply(self, arrival: Arrival) -> Entry | None:
         stream = arrival.stream
-        asked = self.job.reading.options.mode_for(arrival.syntax)
-        mode = self.standing.modes.setdefault(stream, asked)
-        if mode != asked:
-            self.rejects.append(Reject(arrival.source, 0, 0, _MIXED, ""))
+        mode = self.standing.modes.get(stream)
+        if arrival.syntax:
+            asked = self.job.reading.options.mode_for(arrival.syntax)
+            mode = self.standing.modes.setdefault(stream, asked)
+            if mode != asked:
+                self.rejects.append(Reject(arrival.source, 0, 0, _MIXED, ""))
+                arrival = arrival._replace(chunk=nothing(arrival.source).pack(Arena()))
+        if mode is None:  # the end of a stream that never began
             return None
         framer = self._framer(stream, mode)
         before, clock = framer.state(), self.standing.clocks.get(stream, NO_TIME)
-        batch = framer.frame(Chunk.unpack(arrival.chunk, self.session.arena))
-        self._push(batch)
-        self._undrained += len(batch)
-        if not len(batch):
+        batches = list(_framed(framer, Chunk.unpack(arrival.chunk, self.session.arena), arrival.last))
+        for batch in batches:
+            self._push(batch)
+        self._undrained += sum(map(len, batches))
+        latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)
+        if latest is None:
             return None
-        return Entry(stream, mode, int(batch.time.max()), clock, before, arrival.chunk)
+        return Entry(stream, mode, latest, clock, arrival.last, before, arrival.chunk)
 
     def replay(self, entry: Entry) -> None:
         """Apply a chunk of the log again; what it leads to has been told before."""
@@ -128,7 +134,8 @@ class Live:
         framer.restore(entry.before)
         self.session.push_events(EventBatch.empty(entry.stream, entry.clock))
         chunk = Chunk.unpack(entry.chunk, self.session.arena)
-        self.session.push_events(framer.frame(replace(chunk, rejects=())))
+        for batch in _framed(framer, replace(chunk, rejects=()), entry.last):
+            self.session.push_events(batch)
         self._forget()
 
     def resume(self, standing: Standing) -> None:
@@ -184,3 +191,10 @@ class Live:
                 arena=self.session.arena,
             )
         return self.framers[stream]
+
+
+def _framed(framer: Framer, chunk: Chunk, last: bool) -> Iterator[EventBatch]:
+    """The events that a chunk completes, and those that the end of the stream completes."""
+    yield framer.frame(chunk)
+    if last:
+        yield framer.close()

@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import has_magic
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -234,9 +233,13 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing is held open."""
 
     def _path_of(self, name: str) -> tuple[str, str]:
+        """The path of a file, and what it is called: as the in-process runner would, for a path as given."""
+        given = self.options.given
         if not os.path.isabs(name):
-            return os.path.join(self.options.path, name), str(Path(self.options.given) / name)
-        return name, str(Path(self.options.given)) if name == self.options.path else name
+            return os.path.join(self.options.path, name), os.path.join(given, name)
+        if name == self.options.path:
+            return name, given
+        return name, name if os.path.isabs(given) else os.path.relpath(name)
 
     def _listing(self) -> list[Found]:
         found = listing(self.options.path, self.options.syntax)

@@ -177,7 +177,7 @@ def smart_grid(readings: int, *, houses: int = 40, seed: int = 0) -> Iterator[st
     dip = [(0, 0)] * houses  # from which round to which the supply dips
     for first in range(0, readings, len(sensors)):
         turn = first // len(sensors)
-        if chance.random() < 0.25:
+        if chance.random() < 0.06:
             house = chance.randrange(houses)
             if overload[house][1] < turn:
                 overload[house] = (chance.randrange(plugs[house]), turn + chance.randint(2, 5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import pytest
@@ -162,3 +163,45 @@ def test_pruning_keeps_exactly_what_a_signature_agrees_with(document: bytes, dat
     assert found == [row for _, row in wanted]
     assert chunk.number.tolist() == [k for k, _ in wanted]
     assert chunk.statements == len(every)
+
+
+_SEEDS = [
+    b"<http://www.University0.edu/s> <http://ex.org/p> <http://ex.org/o> .",
+    b'<http://ex.org/s> <http://ex.org/p> "a string that is longer than a block of 64 bytes: now"@en .',
+    b'<http://ex.org/\\u00e9> <http://ex.org/p> "esc\\"aped \\u0041\\U0001F600 \\n"^^<http://ex.org/t> .',
+    '_:b1 <http://ex.org/p> "ж日本 \u00e9\U0001f600"@ru-RU <http://ex.org/g> . # so'.encode(),
+    b'_:b2 <http://ex.org/p> "5"^^<http://www.w3.org/2001/XMLSchema#string> _:g .',
+    b"# nothing but a comment",
+    b"",
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("mask", [-1, 7])
+def test_a_large_document_of_wounded_lines_is_read_line_by_line(seed: int, mask: int) -> None:
+    dice = random.Random(seed)
+    lines = []
+    for _ in range(1500):
+        line = bytearray(dice.choice(_SEEDS))
+        for _ in range(dice.choice([0, 0, 0, 1, 2])):
+            at = dice.randrange(len(line) + 1)
+            line[at : at + dice.randrange(3)] = bytes(
+                dice.choices(b'<>" \\.u@^_:\x00\x7f\xc3\xa9\xf0#aZ', k=dice.randrange(3))
+            )
+        lines.append(bytes(line))
+    expected = []
+    refused = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip(b" \t") or line.lstrip(b" \t").startswith(b"#"):
+            continue
+        found = verdict(line, "nq")
+        if isinstance(found, Malformed):
+            refused.append((number, found.column, found.reason))
+        else:
+            expected.append(found.decode())
+    chunk, rows = read(b"\n".join(lines), "nq", arena=Arena(hash_mask=mask))
+    assert [" ".join(filter(None, row)) + " .\n" for row in rows] == expected
+    assert [(reject.line, reject.column, reject.reason) for reject in chunk.rejects] == refused
+    assert chunk.number.tolist() == list(range(len(expected)))
+    assert len(expected) > 500
+    assert len(refused) > 100

@@ -1,0 +1,146 @@
+"""Spark's part of the stateful step, played in this process, with a state that can go back."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from thalweg.engine import Row, Session
+from thalweg.io.files import ReadOptions, read_events
+from thalweg.spark import host
+from thalweg.spark.encode import Reading, encode_piece
+from thalweg.spark.live import Job
+from thalweg.spark.pieces import Position, plan
+from thalweg.spark.results import rows_of
+
+
+class Store:
+    """The state of one shard; values are pickled, as on their way to the JVM."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, bytes] = {}
+
+    def getValueState(self, name: str, schema: str) -> Store.Value:  # noqa: N802
+        return Store.Value(self, name)
+
+    def getMapState(self, name: str, key: str, value: str) -> Store.Map:  # noqa: N802
+        return Store.Map(self, name)
+
+    class Value:
+        def __init__(self, store: Store, name: str) -> None:
+            self.store, self.name = store, name
+
+        def get(self) -> Any:
+            value = self.store.values.get(self.name)
+            return None if value is None else pickle.loads(value)
+
+        def update(self, value: tuple[Any, ...]) -> None:
+            self.store.values[self.name] = pickle.dumps(value)
+
+    class Map(Value):
+        def getValue(self, key: tuple[int]) -> Any:  # noqa: N802
+            value = self.store.values.get((self.name, key))
+            return None if value is None else pickle.loads(value)
+
+        def updateValue(self, key: tuple[int], value: tuple[Any, ...]) -> None:  # noqa: N802
+            self.store.values[self.name, key] = pickle.dumps(value)
+
+        def removeKey(self, key: tuple[int]) -> None:  # noqa: N802
+            del self.store.values[self.name, key]
+
+
+class Play:
+    """A query over pieces, batch by batch, with what clusters do to it in between."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.store = Store()
+        self.rows: list[Row] = []
+        self.replayed: list[int] = []
+        self.counts = {"events": 0, "late": 0, "rejected": 0}
+
+    def batch(
+        self, chunks: Sequence[pa.RecordBatch], *, retry: bool = False, fail_after: int | None = None
+    ) -> None:
+        """Run a batch; with `retry`, once more on the state as it was before, as after a lost commit."""
+        before = copy.copy(self.store.values)
+        if fail_after is not None:
+            running = self._run(chunks)
+            for _ in range(fail_after):
+                next(running, None)
+            running.close()
+            self.store.values = copy.copy(before)
+        if retry:
+            list(self._run(chunks))
+            self.store.values = copy.copy(before)
+        for frame in self._run(chunks):
+            self._take(frame)
+
+    def log(self) -> int:
+        """The number of entries in the log."""
+        return sum(isinstance(key, tuple) for key in self.store.values)
+
+    def _run(self, chunks: Sequence[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+        processor = host.Host(pickle.loads(pickle.dumps(self.job)))
+        processor.init(self.store)  # type: ignore[arg-type]
+        # In any order: the step has to sort.
+        frames = iter([chunk.to_pandas() for chunk in reversed(chunks)])
+        yield from processor.handleInputRows((0,), frames, None)
+
+    def _take(self, frame: pd.DataFrame) -> None:
+        (out,) = frame.to_dict("records")
+        for key in self.counts:
+            self.counts[key] += out[key]
+        if out["results"] is not None:
+            self.rows += rows_of(pa.ipc.open_stream(out["results"]).read_all())
+        else:
+            self.replayed.append(out["replayed"])
+
+
+def new_worker() -> None:
+    """Forget all live engines, as when the next batch comes to another Python worker."""
+    host.CACHE = host.Cache()
+
+
+def job_of(text: str, options: ReadOptions | None = None, **more: Any) -> Job:
+    session = Session()
+    session.register(text)
+    return Job(text=text, stream=None, reading=Reading(session.prune(), options or ReadOptions()), **more)
+
+
+def chunks_of(job: Job, stream: str, path: Path, *, piece_bytes: int) -> list[pa.RecordBatch]:
+    """The encoded pieces of a file that is a whole stream."""
+    size = path.stat().st_size
+    pieces = plan(
+        Position(),
+        Position({str(path): size}, size, ended=True),
+        path_of=lambda name: (name, name),
+        syntax=None,
+        piece_bytes=piece_bytes,
+    )
+    rows = [{"stream": stream, **vars(piece)} for piece in pieces]
+    return [chunk for row in rows for chunk in encode_piece(job.reading, row)]
+
+
+def in_process(job: Job, streams: dict[str, Path]) -> list[Row]:
+    """What the runner of this process makes of the same files."""
+    session = Session(lateness=job.lateness)
+    query = session.register(job.text)
+    for stream, path in streams.items():
+        events = read_events([path], stream, session.arena, session.prune(), job.reading.options)
+        session.keep(lambda events=events: [events.live()])
+        for batch in events:
+            session.push_events(batch)
+        session.finish(stream, drain=job.drain)
+    return query.poll()
+
+
+def told(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    """Rows in an order that two runners share."""
+    return sorted((row.at, row.op, sorted(row.bindings.items()), row.graph or "") for row in rows)

@@ -1,0 +1,190 @@
+"""The stateful step without Spark: whatever happens between batches, the answers are those of one process."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.property.harness import quads
+from tests.spark.fakes import Play, chunks_of, in_process, job_of, new_worker, told
+from thalweg.errors import UsageError
+from thalweg.io.files import ReadOptions
+from thalweg.testing.strategies import questions, streams
+
+TRIPLES = (
+    "SELECT ?x ?z FROM STREAM <http://ex/s> [RANGE {r}] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
+)
+
+
+def chain(first: int, last: int) -> bytes:
+    return b"".join(
+        b"<http://ex/n%d> <http://ex/p> <http://ex/n%d> .\n" % (k % 17, k * k % 17)
+        for k in range(first, last)
+    )
+
+
+@given(data=st.data())
+def test_answers_are_those_of_one_process_whatever_batches_retries_and_workers_do(
+    data: st.DataObject,
+) -> None:
+    events = data.draw(streams(max_events=24, blanks=True))
+    question = data.draw(
+        questions(events, max_blocks=2, max_patterns=3, operators=[None, "RSTREAM", "ISTREAM", "DSTREAM"])
+    )
+    names = defaultdict(list)
+    for event in events:
+        names[event.stream].append(event)
+    for stream in question.streams:
+        names.setdefault(stream, [])
+    job = job_of(question.text(), drain=data.draw(st.booleans()))
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {}
+        for number, (stream, own) in enumerate(sorted(names.items())):
+            paths[stream] = Path(folder) / f"{number}.nq"
+            paths[stream].write_bytes(
+                quads(own, stamp=data.draw(st.sampled_from(["before", "after", "inside"])))
+            )
+        waiting = [
+            chunk
+            for stream, path in paths.items()
+            for chunk in chunks_of(job, stream, path, piece_bytes=data.draw(st.sampled_from([1, 200, 600])))
+        ]
+        expected = in_process(job, paths)
+        play = Play(job)
+        while waiting:
+            count = data.draw(st.sampled_from([1, 1, 2, 5]))
+            batch, waiting = waiting[:count], waiting[count:]
+            what = data.draw(st.sampled_from(["go on", "new worker", "new worker", "retry", "fail"]))
+            if what == "new worker":
+                new_worker()
+            fail_after = data.draw(st.integers(0, 2)) if what == "fail" else None
+            play.batch(batch, retry=what == "retry", fail_after=fail_after)
+    assert told(play.rows) == told(expected)
+    assert play.counts["late"] == 0
+
+
+@pytest.mark.parametrize("per_event", [1, 3])
+def test_the_log_keeps_what_the_window_needs_and_no_more(tmp_path: Path, per_event: int) -> None:
+    file = tmp_path / "a.nt"
+    file.write_bytes(chain(0, 4000))
+    job = job_of(TRIPLES.format(r=50), ReadOptions(per_event=per_event))
+    play = Play(job)
+    longest = 0
+    for number, chunk in enumerate(chunks_of(job, "http://ex/s", file, piece_bytes=2000)):
+        if number % 5 == 4:
+            new_worker()
+        play.batch([chunk])
+        longest = max(longest, play.log())
+    assert told(play.rows) == told(in_process(job, {"http://ex/s": file}))
+    assert longest <= 2 + 50 * per_event * 45 // 2000 + 1
+    assert max(play.replayed) == longest or max(play.replayed) <= longest
+    assert play.counts["events"] == -(-4000 // per_event)
+
+
+def test_a_live_engine_is_used_again_and_only_a_new_worker_reads_the_log(tmp_path: Path) -> None:
+    file = tmp_path / "a.nt"
+    file.write_bytes(chain(0, 600))
+    job = job_of(TRIPLES.format(r="1h"))
+    play = Play(job)
+    chunks = chunks_of(job, "http://ex/s", file, piece_bytes=2500)
+    for chunk in chunks[:4]:
+        play.batch([chunk])
+    assert play.replayed == [0, 0, 0, 0]
+    new_worker()
+    play.batch([chunks[4]])
+    play.batch([chunks[5]], retry=True)
+    assert play.replayed[4:] == [4, 5]
+    for chunk in chunks[6:]:
+        play.batch([chunk])
+    assert set(play.replayed[6:]) == {0}
+    assert told(play.rows) == told(in_process(job, {"http://ex/s": file}))
+
+
+def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.nt"
+    file.write_bytes(chain(0, 10))
+    first, second = job_of(TRIPLES.format(r=10)), job_of(TRIPLES.format(r=20))
+    play = Play(first)
+    play.batch(chunks_of(first, "http://ex/s", file, piece_bytes=10**6))
+    play.job = second
+    with pytest.raises(UsageError, match="another query"):
+        play.batch(chunks_of(second, "http://ex/s", file, piece_bytes=10**6))
+
+
+def test_what_is_refused_is_told_once_with_its_place_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.nt"
+    good = chain(0, 100).splitlines(keepends=True)
+    good[60] = b"<http://ex/a> <http://ex/p> oops .\n"
+    good[90] = b'<http://ex/a> <http://ex/p> "unfinished .\n'
+    file.write_bytes(b"".join(good))
+    job = job_of(TRIPLES.format(r=10), quarantine=str(tmp_path / "quarantine"))
+    play = Play(job)
+    for chunk in chunks_of(job, "http://ex/s", file, piece_bytes=1000):
+        play.batch([chunk], retry=True)
+    lines = [
+        json.loads(line)
+        for part in sorted((tmp_path / "quarantine").glob("*.jsonl"))
+        for line in part.read_text().splitlines()
+    ]
+    assert [(line["source"], line["line"]) for line in lines] == [(str(file), 61), (str(file), 91)]
+    assert lines[0]["column"] == 29
+    assert all(line["reason"] and line["text"] for line in lines)
+    assert play.counts["rejected"] == 2
+
+
+def test_late_events_are_told_and_change_nothing(tmp_path: Path) -> None:
+    def graph(number: int, at: int) -> str:
+        return (
+            f'<http://ex/g{number}> <http://www.w3.org/ns/prov#generatedAtTime> "{at}" .\n'
+            f"<http://ex/a> <http://ex/p> <http://ex/b{number}> <http://ex/g{number}> .\n"
+        )
+
+    file = tmp_path / "a.nq"
+    file.write_text("".join(graph(k, at) for k, at in enumerate([1000, 2000, 500, 3000])))
+    text = "SELECT ?y FROM STREAM <http://ex/s> [RANGE 10s] WHERE { <http://ex/a> <http://ex/p> ?y }"
+    job = job_of(text, late=str(tmp_path / "late"))
+    play = Play(job)
+    play.batch(chunks_of(job, "http://ex/s", file, piece_bytes=10**6))
+    assert [row.bindings["y"] for row in play.rows] == [f"<http://ex/b{k}>" for k in (0, 1, 3)]
+    (line,) = (tmp_path / "late" / "batch-00000000-shard-0.jsonl").read_text().splitlines()
+    assert json.loads(line)["at"] == 500_000
+    assert play.counts["late"] == 1
+
+
+def test_files_of_triples_and_graphs_in_one_stream_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "a.nt").write_bytes(chain(0, 5))
+    (tmp_path / "b.nq").write_bytes(b"<http://ex/a> <http://ex/p> <http://ex/b> <http://ex/g> .\n")
+    job = job_of(TRIPLES.format(r=10), quarantine=str(tmp_path / "quarantine"))
+    first = chunks_of(job, "http://ex/s", tmp_path / "a.nt", piece_bytes=10**6)
+    second = chunks_of(job, "http://ex/s", tmp_path / "b.nq", piece_bytes=10**6)
+    play = Play(job)
+    place = first[0].schema.get_field_index("last")
+    play.batch(
+        [first[0].set_column(place, first[0].schema.field(place), second[0].column("shard").cast("bool"))]
+    )
+    play.batch(second)
+    assert play.counts["rejected"] == 1
+
+
+def test_the_end_of_a_stream_may_come_alone_and_still_closes_its_last_event(tmp_path: Path) -> None:
+    file = tmp_path / "a.nq"
+    file.write_text(
+        '<http://ex/g> <http://www.w3.org/ns/prov#generatedAtTime> "1000" .\n'
+        "<http://ex/a> <http://ex/p> <http://ex/b> <http://ex/g> .\n"
+    )
+    text = "SELECT ?y FROM STREAM <http://ex/s> [RANGE 10s] WHERE { <http://ex/a> <http://ex/p> ?y }"
+    job = job_of(text)
+    play = Play(job)
+    (whole,) = chunks_of(job, "http://ex/s", file, piece_bytes=10**6)
+    place = whole.schema.get_field_index("last")
+    play.batch([whole.set_column(place, whole.schema.field(place), whole.column("shard").cast("bool"))])
+    assert play.rows == []
+    (tmp_path / "none.nq").touch()
+    play.batch(chunks_of(job, "http://ex/s", tmp_path / "none.nq", piece_bytes=10**6), retry=True)
+    assert [(row.at, row.bindings["y"]) for row in play.rows] == [(1_000_000, "<http://ex/b>")]
