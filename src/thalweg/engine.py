@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Const, Query
 from thalweg.errors import DataError, UsageError
-from thalweg.kernels.store import DELETE, INSERT
 from thalweg.instants import duration, instant, show_instant
+from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.runs import runs
 from thalweg.operators.streamset import BEGINNING, Columns, Streamset
@@ -164,7 +164,9 @@ class Session:
 
     # Queries
 
-    def register(self, text: str | Query, *, stream: str | None = None, source: str = "query") -> ContinuousQuery:
+    def register(
+        self, text: str | Query, *, stream: str | None = None, source: str = "query"
+    ) -> ContinuousQuery:
         """Takes a query in; it sees the events that come from now on.
 
         `stream` is what a query reads that names no stream.

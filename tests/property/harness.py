@@ -94,7 +94,9 @@ class Feed:
 
     def push(self, event: Event) -> None:
         """One event through the front door."""
-        self.session.push(event.stream, at=at_argument(event.time), graph=event.text, name=event.graph, op=event.op)
+        self.session.push(
+            event.stream, at=at_argument(event.time), graph=event.text, name=event.graph, op=event.op
+        )
         self._came(event.stream, event.time)
         self.numbers[event.stream] += 1
 

@@ -87,7 +87,8 @@ def test_a_query_sees_what_comes_after_its_registration():
 def test_two_streams_are_joined_up_to_the_slower_one():
     session = tw.Session()
     query = session.register(
-        f"""PREFIX : <http://ex/> SELECT * FROM NAMED WINDOW :v ON <{S}> [RANGE 10] FROM NAMED WINDOW :w ON <{T}> [RANGE 5]
+        f"""PREFIX : <http://ex/> SELECT *
+        FROM NAMED WINDOW :v ON <{S}> [RANGE 10] FROM NAMED WINDOW :w ON <{T}> [RANGE 5]
         WHERE {{ WINDOW :v {{ ?x :p ?y }} WINDOW :w {{ ?y :q ?z }} }}"""
     )
     session.push(S, at=1, graph=triple("a", "p", "b"))

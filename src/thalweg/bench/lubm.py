@@ -6,6 +6,7 @@ import gzip
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -47,7 +48,10 @@ def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) ->
         if data is None:
             write(lubm(100_000 if quick else 650_000), plain)
         else:
-            with (gzip.open if str(data).endswith(".gz") else open)(data, "rb") as source, plain.open("wb") as target:
+            with (
+                (gzip.open if str(data).endswith(".gz") else open)(data, "rb") as source,
+                plain.open("wb") as target,
+            ):
                 shutil.copyfileobj(source, target)
         reading(report, plain)
         matching(report, plain, copies=2 if quick else 4)
@@ -89,14 +93,21 @@ def reading(report: Report, plain: Path) -> None:
         return triples / best_seconds(read)
 
     nothing = read_with(Prune.of([Signature(None, b"<http://nowhere>", None)]))
-    report.add("reading", "nothing kept", nothing / 1e6, "M triples/s", note=f"{nothing / rival:.1f} x pyoxigraph")
+    report.add(
+        "reading", "nothing kept", nothing / 1e6, "M triples/s", note=f"{nothing / rival:.1f} x pyoxigraph"
+    )
     everything = read_with(Prune.everything())
     note = f"{everything / rival:.1f} x pyoxigraph"
     report.add("reading", "everything kept", everything / 1e6, "M triples/s", note=note)
     for name in NAMES:
         rate = read_with(prune_for(parse(query_text(name, ""))))
         report.add(
-            "reading", f"pruned for {name}", rate / rival, "x pyoxigraph", target=5, note=f"{rate / 1e6:.1f} M triples/s"
+            "reading",
+            f"pruned for {name}",
+            rate / rival,
+            "x pyoxigraph",
+            target=5,
+            note=f"{rate / 1e6:.1f} M triples/s",
         )
 
 
@@ -126,7 +137,15 @@ class Encoded:
             if start <= warm < start + _BATCH:
                 begun, warm_from = time.perf_counter(), start
             part = slice(start, start + _BATCH)
-            columns = (self.time[part], self.time[part], self.zero[part], self.s[part], self.p[part], self.o[part], self.one[part])
+            columns = (
+                self.time[part],
+                self.time[part],
+                self.zero[part],
+                self.s[part],
+                self.p[part],
+                self.o[part],
+                self.one[part],
+            )
             home.feed(STREAM, columns, int(columns[0][-1]), int(columns[0][-1]))
             home.run(self.arena.intern)
             view.poll()
@@ -188,7 +207,11 @@ def latency(report: Report, pushes: int = 20_000) -> None:
     taken = np.empty(pushes)
     for k in range(pushes):
         subject = f"<http://www.University0.edu/Course{k // 2}>"
-        graph = f'{subject} <{ub}name> "Course{k // 2}" .' if k % 2 else f"{subject} {_TYPE.decode()} <{ub}Course> ."
+        graph = (
+            f'{subject} <{ub}name> "Course{k // 2}" .'
+            if k % 2
+            else f"{subject} {_TYPE.decode()} <{ub}Course> ."
+        )
         start = time.perf_counter()
         session.push(STREAM, at=k, graph=graph)
         query.poll()
@@ -210,15 +233,12 @@ def memory(report: Report, plain: Path) -> None:
     session = Session()
     query = session.register(query_text("q2", "[RANGE 10000]"))
     sizes = []
-    for lap in range(10):
-        events = read_events([plain], STREAM, session.arena, session.prune())
-        for batch in events:
-            shifted = batch.time + lap * (batch.clock + 1)
-            batch = type(batch)(
-                batch.stream, shifted, batch.event, batch.graph, batch.s, batch.p, batch.o, int(shifted[-1]) if len(shifted) else batch.clock, (), batch.events
-            )  # fmt: skip
-            session.push_events(batch)
+    begin = 0
+    for _ in range(10):
+        for batch in read_events([plain], STREAM, session.arena, session.prune()):
+            session.push_events(replace(batch, time=batch.time + begin, clock=batch.clock + begin))
             query.drain()
+        begin += batch.clock + 1
         sizes.append(resident_bytes())
     grown = (sizes[-1] - sizes[2]) / max(sizes[2], 1) * 100
     note = f"{sizes[2] / 2**20:.0f} MiB after 3 laps of the file, {sizes[-1] / 2**20:.0f} MiB after 10"
@@ -229,7 +249,9 @@ def baseline(report: Report, plain: Path, width: int = 10_000, reports: int = 20
     """Re-evaluation by pyoxigraph on the same windows: what an answer costs without increments."""
     with plain.open("rb") as source:
         lines = [next(source) for _ in range(width + reports)]
-    triples = [next(iter(pyoxigraph.parse(line, format=pyoxigraph.RdfFormat.N_TRIPLES))).triple for line in lines]
+    triples = [
+        next(iter(pyoxigraph.parse(line, format=pyoxigraph.RdfFormat.N_TRIPLES))).triple for line in lines
+    ]
     for name in NAMES:
         text = files("thalweg.bench").joinpath(f"queries/lubm/{name}.rq").read_text()
         store = pyoxigraph.Store()
@@ -257,5 +279,10 @@ def on_spark(report: Report, plain: Path, folder: Path, copies: int) -> None:
         alone = triples / seconds
         rate, note = spark_rate(plain, folder, text, copies)
         report.add(
-            "on Spark", f"{name}, 2 cores", rate / alone, "x in-process", target=1, note=f"{rate / 1e6:.1f} M triples/s; {note}"
+            "on Spark",
+            f"{name}, 2 cores",
+            rate / alone,
+            "x in-process",
+            target=1,
+            note=f"{rate / 1e6:.1f} M triples/s; {note}",
         )

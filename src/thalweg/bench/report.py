@@ -65,9 +65,7 @@ class Report:
             if figure.target is not None:
                 target = ("<= " if figure.at_most else ">= ") + _number(figure.target)
             mark = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[figure.met]
-            table.add_row(
-                group, figure.name, _number(figure.value), figure.unit, target, mark, figure.note
-            )
+            table.add_row(group, figure.name, _number(figure.value), figure.unit, target, mark, figure.note)
         return table
 
     def write(self, path: Path) -> None:

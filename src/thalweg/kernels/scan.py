@@ -46,7 +46,7 @@ from thalweg.kernels.times import NO_TIME, micros
 POS, LINES, STATEMENTS, ROWS, ODDS, UNNAMED, BLANKS, NEED = 0, 1, 2, 3, 4, 5, 6, 7
 
 # Rows of `out`, one a column of the chunk: number, graph, subject, predicate, object, time.
-NUMBER, G, S, P, O, TIME = 0, 1, 2, 3, 4, 5  # noqa: E741
+NUMBER, G, S, P, O, TIME = 0, 1, 2, 3, 4, 5
 
 # What a call ended with.
 DONE, ROOM, FULL, ODD_FULL = 0, 1, 2, 3

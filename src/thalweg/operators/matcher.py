@@ -36,7 +36,7 @@ class Matcher:
     def step(
         self, feed: Ints, time: Ints, event: Ints, graph: Ints, s: Ints, p: Ints, o: Ints, op: Ints
     ) -> Iterator[Ints]:
-        """Applies inserts and deletes in time order; yields solutions in parts, each valid until the next is asked for."""
+        """Applies inserts and deletes in time order; yields solutions in parts, each good until the next."""
         cursor = self._cursor
         cursor[:] = 0
         cursor[kernel.AT_RANGE] = cursor[kernel.LEVEL] = -1

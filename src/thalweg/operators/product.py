@@ -49,7 +49,9 @@ class Product:
 
     def live_ids(self) -> list[Ints]:
         """The term ids of the solutions that are kept."""
-        return [ids for known in self._parts for ids in (known[:, OUT_BINDINGS:].ravel(), known[:, OUT_GRAPH])]
+        return [
+            ids for known in self._parts for ids in (known[:, OUT_BINDINGS:].ravel(), known[:, OUT_GRAPH])
+        ]
 
     @property
     def nbytes(self) -> int:

@@ -46,7 +46,9 @@ class WindowStores:
             self._place_ring(number)
             self._tables.append([])
             for index in range(kernel.INDEXES):
-                self._tables[number].append(np.zeros(_FEW_ENTRIES if self._has(number, index) else 1, np.int64))
+                self._tables[number].append(
+                    np.zeros(_FEW_ENTRIES if self._has(number, index) else 1, np.int64)
+                )
                 self._place_table(number, index, 0)
 
     def index(self, indexes: Sequence[int], now: int) -> None:

@@ -113,9 +113,7 @@ def index_for(pattern: Pattern, bound: set[str]) -> int:
     return _INDEX[s, p, o]
 
 
-def _rank(
-    pattern: Pattern, number: int, bound: set[str], fanout: Fanout
-) -> tuple[float, int, int]:
+def _rank(pattern: Pattern, number: int, bound: set[str], fanout: Fanout) -> tuple[float, int, int]:
     index = index_for(pattern, bound)
     constants = sum(not isinstance(term, Var) for term in pattern.terms)
     return (fanout.get((number, index), _GUESS[index]), -constants, number)

@@ -45,7 +45,7 @@ def streams(
     count = draw(st.integers(min(3, max_events), max_events))
     names = draw(st.sampled_from([names, names[:1]]))
     time = draw(st.sampled_from([0, 0, 0, -7 * MS, 5 * MS, 1_700_000_000_123_456]))
-    events = []
+    events: list[Event] = []
     for number in range(count):
         time += draw(st.sampled_from([0, MS, MS, 2 * MS, 3 * MS, 7 * MS, 1, 999]))
         op = draw(st.sampled_from(["insert", "insert", "delete"])) if deletes else "insert"

@@ -57,7 +57,8 @@ def test_counted_rows_tell_when_a_row_appears_and_vanishes(batches):
             if model[tuple(row)] + weight >= 0:
                 model[tuple(row)] += weight
                 keep.append(k)
-        before = Counter(dict(zip(map(tuple, counted.content()[0].tolist()), counted.content()[1].tolist())))
+        known, counts = (column.tolist() for column in counted.content())
+        before = Counter(dict(zip(map(tuple, known), counts, strict=True)))
         changes = counted.add(weights[keep], rows[keep])
         for k, change in zip(keep, changes.tolist(), strict=True):
             row = tuple(rows[k].tolist())
