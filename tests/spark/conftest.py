@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    from thalweg.spark.session import session
+    from thalweg.spark.sessions import session
     from thalweg.spark.source import register
 
     warehouse = tmp_path_factory.mktemp("warehouse")

@@ -5,8 +5,31 @@
 >>> rows = run(events, "SELECT ?x FROM STREAM <http://ex/s> [RANGE 10s] WHERE { ?x ?p ?y }")  # doctest: +SKIP
 """
 
-from thalweg.spark.run import read, run, run_files
-from thalweg.spark.session import require_java, session
-from thalweg.spark.source import register
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from thalweg.spark.queries import read, run, run_files
+    from thalweg.spark.sessions import require_java, session
+    from thalweg.spark.source import register
 
 __all__ = ["read", "register", "require_java", "run", "run_files", "session"]
+
+# Loaded when asked for: the processes in which Spark plans a source need no engine and start sooner.
+# No module here may have the name of one of these functions: it would take its place once imported.
+_HOMES = {
+    "read": "queries",
+    "register": "source",
+    "require_java": "sessions",
+    "run": "queries",
+    "run_files": "queries",
+    "session": "sessions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"thalweg.spark.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'thalweg.spark' has no attribute {name!r}")

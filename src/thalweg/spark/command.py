@@ -19,8 +19,8 @@ from thalweg.io.job import Job, Outcome
 from thalweg.io.local import hints, place
 from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.writers import Records, Writer, open_writer
-from thalweg.spark.run import run_files
-from thalweg.spark.session import require_java, session
+from thalweg.spark.queries import run_files
+from thalweg.spark.sessions import require_java, session
 
 
 def run_job(job: Job, checkpoint: Path | None, meter: Meter) -> Outcome:

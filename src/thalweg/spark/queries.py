@@ -20,7 +20,7 @@ from thalweg.spark.encode import CHUNK_SCHEMA, Reading, encoder
 from thalweg.spark.host import OUTPUT_SCHEMA, Host
 from thalweg.spark.live import Job
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
-from thalweg.spark.session import require_rocksdb
+from thalweg.spark.sessions import require_rocksdb
 from thalweg.spark.source import Options, register
 
 READ, ENGINE = "thalweg_read", "thalweg_engine"
