@@ -241,7 +241,7 @@ class Session:
         if not homes:
             self.stats.unheard += batch.events
         if len(batch.time):
-            rows = self._in_time(state, rows)
+            rows = self._in_time(state, rows, batch.before)
         state.clock = max(state.clock, batch.clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
@@ -347,19 +347,18 @@ class Session:
             )
         return reader
 
-    def _in_time(self, state: _Stream, rows: Columns) -> Columns:
+    def _in_time(self, state: _Stream, rows: Columns, before: Ints) -> Columns:
         """The rows that are not late; the others go to the late output.
 
         An event is late when its time is before the watermark that the events before it have set, whatever
-        the batch it came in.
+        the batch it came in. `before` is the largest time of those, or empty where the rows tell.
         """
         time = rows[0]
-        if int(time[0]) >= state.watermark and (len(time) == 1 or bool((time[1:] >= time[:-1]).all())):
-            return rows
-        seen = np.maximum.accumulate(time)
-        before = np.empty_like(time)
-        before[0] = state.clock
-        np.maximum(seen[:-1], state.clock, out=before[1:])
+        if not len(before):
+            if int(time[0]) >= state.watermark and (len(time) == 1 or bool((time[1:] >= time[:-1]).all())):
+                return rows
+            before = np.maximum.accumulate(np.concatenate([[state.clock], time[:-1]]))
+        before = np.maximum(before, state.clock)
         floor = np.where(before == BEGINNING, BEGINNING, before - self._lateness)
         floor = np.maximum(floor, state.watermark)
         late = time < floor
