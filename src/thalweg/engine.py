@@ -25,6 +25,7 @@ from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.ntriples import BlankNodes, Reader
 from thalweg.rdf.prune import Prune, Signature
+from thalweg.saving import restore, save
 
 Ints = NDArray[np.int64]
 T = TypeVar("T")
@@ -173,7 +174,7 @@ class Session:
         """
         query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
         home = self._home(query)
-        view = home.add(query, len(shown_variables(query)))
+        view = home.add(query)
         registered = ContinuousQuery(self, query, view, home)
         self._queries.append(registered)
         self._prune = None
@@ -277,6 +278,29 @@ class Session:
     def streams(self) -> list[str]:
         """The streams that some query reads or some event came on."""
         return list(dict.fromkeys([*self._streams, *(name for home in self._sets for name in home.streams)]))
+
+    # Saving
+
+    def save(self) -> bytes:
+        """The session as bytes, from which `restore` goes on as if nothing had happened."""
+        return save(self)
+
+    @classmethod
+    def restore(cls, data: bytes) -> Session:
+        """The session that was saved; `queries` has its queries in the order of their registration."""
+        return restore(cls, data)
+
+    @property
+    def queries(self) -> list[ContinuousQuery]:
+        """The registered queries."""
+        return list(self._queries)
+
+    def live_ids(self) -> Iterator[Ints]:
+        """The term ids that are in use."""
+        for home in self._sets:
+            yield from home.live_ids()
+        for roots in self._roots:
+            yield from roots()
 
     # Outputs beside the answers
 
@@ -385,13 +409,11 @@ class Session:
         for home in homes:
             home.run(self.arena.intern)
         if self.arena.used_bytes > self._compact_at:
-            self._compact()
+            self.compact()
 
-    def _compact(self) -> None:
+    def compact(self) -> None:
         """Lets go of the texts that nothing uses any more; memory follows the windows, not the stream."""
-        live = [ids for home in self._sets for ids in home.live_ids()]
-        live += [ids for roots in self._roots for ids in roots()]
-        self.arena.compact(np.concatenate(live) if live else np.empty(0, np.int64))
+        self.arena.compact(np.concatenate([np.empty(0, np.int64), *self.live_ids()]))
         self.stats.compactions += 1
         self._compact_at = max(_FEW_BYTES, 2 * self.arena.used_bytes)
 

@@ -11,6 +11,7 @@ from thalweg.algebra.nodes import Const, Pattern, Query
 from thalweg.kernels import match as kernel
 from thalweg.kernels.store import ROW_O, ROW_P, ROW_S, ROW_TO, SPO
 from thalweg.operators.matcher import Matcher
+from thalweg.operators.state import State
 from thalweg.plan.delta import components, plan_component
 from thalweg.plan.program import Habits, Interner, store_key
 
@@ -50,6 +51,23 @@ class Learner:
             _orders(query, before, number) != _orders(query, learnt, number)
             for number, query in enumerate(queries)
         )
+
+    def state(self) -> State:
+        """What has been learnt."""
+        fanout = [
+            [query, pattern, index, rows]
+            for query, found in self.habits.fanout.items()
+            for (pattern, index), rows in found.items()
+        ]
+        return {"fanout": fanout, "hubs": self.habits.hubs, "look_at": self._look_at, "seen": self._seen}
+
+    def restore(self, state: State) -> None:
+        """Knows what a saved learner knew."""
+        fanout: dict[int, dict[tuple[int, int], float]] = {}
+        for query, pattern, index, rows in state["fanout"]:
+            fanout.setdefault(query, {})[pattern, index] = rows
+        self.habits = Habits(fanout, state["hubs"])
+        self._look_at, self._seen = state["look_at"], state["seen"]
 
     def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Habits:
         samples = [matcher.stores.live_rows(store, _SAMPLE) for store in range(len(matcher.stores))]

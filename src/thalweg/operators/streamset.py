@@ -14,6 +14,7 @@ from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.product import Product
 from thalweg.operators.runs import runs
+from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
 from thalweg.plan.program import Interner, Program, compile_program, shown_variables
 
@@ -58,9 +59,9 @@ class Streamset:
         self._bound = BEGINNING
         self._drain = False
 
-    def add(self, query: Query, width: int) -> View:
+    def add(self, query: Query) -> View:
         """Takes a query in; only before the first row."""
-        view = view_of(query, width)
+        view = view_of(query, len(shown_variables(query)))
         self._queries.append((query, view))
         self._matcher = None
         return view
@@ -207,6 +208,43 @@ class Streamset:
             yield from view.live_ids()
         for product in self._products:
             yield from product.live_ids()
+
+    def state(self) -> State:
+        """Everything but the queries themselves."""
+        return {
+            "started": self.started,
+            "bound": self._bound,
+            "drain": self._drain,
+            "gone": sorted(self._gone),
+            "queues": {
+                name: {
+                    "parts": queue.parts,
+                    "watermark": queue.watermark,
+                    "clock": queue.clock,
+                    "finished": queue.finished,
+                }
+                for name, queue in self._queues.items()
+            },
+            "learner": self._learner.state(),
+            "views": [view.state() for _, view in self._queries],
+            "matcher": self._matcher.state() if self._matcher is not None else None,
+            "products": [product.state() for product in self._products],
+        }
+
+    def restore(self, state: State, intern: Interner) -> None:
+        """Goes on where a saved streamset with the same queries was."""
+        self.started, self._bound, self._drain = state["started"], state["bound"], state["drain"]
+        self._gone = set(state["gone"])
+        for name, saved in state["queues"].items():
+            parts = [tuple(columns) for columns in saved["parts"]]
+            self._queues[name] = _Queue(parts, saved["watermark"], saved["clock"], saved["finished"])
+        self._learner.restore(state["learner"])
+        for (_, view), saved in zip(self._queries, state["views"], strict=True):
+            view.restore(saved)
+        if state["matcher"] is not None:
+            self.matcher(intern).restore(state["matcher"])
+        for product, saved in zip(self._products, state["products"], strict=True):
+            product.restore(saved)
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter, or None where everything does."""

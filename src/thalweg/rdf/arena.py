@@ -43,6 +43,11 @@ class Arena:
         return True
 
     @property
+    def hash_mask(self) -> int:
+        """What narrows the first candidate of an id."""
+        return int(self.head[kernel.MASK])
+
+    @property
     def used_bytes(self) -> int:
         """Bytes of the records and of the slots that they need."""
         return int(self.head[kernel.USED]) + 16 * len(self)

@@ -38,7 +38,10 @@ class EventBatch:
     def __post_init__(self) -> None:
         if not self.op.size:
             object.__setattr__(self, "op", np.ones(self.s.size, dtype=np.int64))
-        if self.before.size not in (0, self.s.size) or len({getattr(self, name).size for name in _COLUMNS}) != 1:
+        if (
+            self.before.size not in (0, self.s.size)
+            or len({getattr(self, name).size for name in _COLUMNS}) != 1
+        ):
             raise ValueError("columns of different lengths")
 
     def __len__(self) -> int:
