@@ -36,7 +36,10 @@ _FEW_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A result row: when, whether it came (+) or went (-), and the terms as N-Triples text."""
+    """A result row: when, whether it came (+) or went (-), and the terms as N-Triples text.
+
+    `0` stands for a report whose answer is empty, where the query asks for these; it has no bindings.
+    """
 
     at: int
     op: str
@@ -102,7 +105,10 @@ class ContinuousQuery:
 
     def poll(self) -> list[Row]:
         """Everything since the last poll, in time order."""
-        delta = self._view.poll()
+        return self.rows(self._view.poll())
+
+    def rows(self, delta: Delta) -> list[Row]:
+        """The rows of a delta of this query."""
         if not len(delta):
             return []
         arena = self._session.arena
@@ -110,19 +116,19 @@ class ContinuousQuery:
         graphs: Iterable[str | None] = [None] * len(delta)
         if self.query.per_event:
             graphs = _graph_texts(arena, delta.graph)
-        ops = ["+" if op > 0 else "-" for op in delta.op.tolist()]
-        bindings = self._bindings(columns, len(delta))
-        return [Row(*cells) for cells in zip(delta.at.tolist(), ops, bindings, graphs, strict=True)]
+        signs = delta.signs
+        bindings = self._bindings(columns, signs)
+        return [Row(*cells) for cells in zip(delta.at.tolist(), signs, bindings, graphs, strict=True)]
 
     def drain(self) -> Delta:
         """The same as columns of ids, which `names` names; texts are in the session's arena."""
         return self._view.poll()
 
-    def _bindings(self, columns: list[list[str]], rows: int) -> Iterator[dict[str, str]]:
+    def _bindings(self, columns: list[list[str]], signs: list[str]) -> Iterator[dict[str, str]]:
         order = [name for name in self.query.select if name in self._fixed or name in self.names]
-        for k in range(rows):
+        for k, sign in enumerate(signs):
             texts = {name: column[k] for name, column in zip(self.names, columns, strict=True)} | self._fixed
-            yield {name: texts[name] for name in order}
+            yield {name: texts[name] for name in order} if sign != "0" else {}
 
 
 class Session:
@@ -202,7 +208,12 @@ class Session:
         return home
 
     def prune(self) -> Prune:
-        """What the registered queries can use of a stream: all that a reader has to keep."""
+        """What the registered queries can use of a stream: all that a reader has to keep.
+
+        That is everything where a window counts: what no pattern wants still pushes other elements out.
+        """
+        if self._prune is None and any(registered.query.by_count for registered in self._queries):
+            self._prune = Prune.everything()
         if self._prune is None:
             self._prune = Prune.of(
                 Signature(*(t.text.encode() if isinstance(t, Const) else None for t in pattern.terms))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
+
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
 LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL")
@@ -123,44 +125,6 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Unbounded:
-    """No window: the stream is a dynamic graph."""
-
-    def __str__(self) -> str:
-        return "dynamic graph"
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A time window, in microseconds; without a step it reports whenever the answer changes."""
-
-    width: int
-    step: int | None = None
-    origin: int = 0
-
-    def __post_init__(self) -> None:
-        if self.width <= 0:
-            raise ValueError("RANGE must be longer than nothing")
-        if self.step is not None and self.step <= 0:
-            raise ValueError("STEP must be longer than nothing")
-
-    def __str__(self) -> str:
-        step = "" if self.step is None else f" STEP {_shown(self.step)}"
-        return f"[RANGE {_shown(self.width)}{step}]"
-
-
-@dataclass(frozen=True, slots=True)
-class Now:
-    """The window that holds exactly one graph event."""
-
-    def __str__(self) -> str:
-        return "[NOW]"
-
-
-Window = Unbounded | Range | Now
-
-
-@dataclass(frozen=True, slots=True)
 class Source:
     """Streams merged by time and seen through one window; `name` is None for the default graph."""
 
@@ -241,9 +205,15 @@ class Query:
         """Whether the query is asked of each event alone: its window is [NOW]."""
         return any(isinstance(source.window, Now) for source in self.sources)
 
+    @property
+    def by_count(self) -> bool:
+        """Whether some window counts: then every event matters, whatever the patterns want."""
+        return any(isinstance(source.window, Count) for source in self.sources)
 
-def _shown(us: int) -> str:
-    for unit, size in (("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1000)):
-        if us % size == 0:
-            return f"{us // size}{unit}"
-    return f"{us}us"
+    @property
+    def tells_empty(self) -> bool:
+        """Whether a report with an empty answer is told by a row of its own."""
+        return any(
+            isinstance(w, Range | Count) and w.report is not None and w.report.empty
+            for w in (source.window for source in self.sources)
+        )

@@ -11,6 +11,7 @@ from thalweg.io.files import PIECE, FileEvents, ReadOptions, read_events
 from thalweg.io.job import Job, Outcome, count
 from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.writers import Records, Writer, open_writer
+from thalweg.operators.views import Delta
 from thalweg.rdf.chunk import NO_TIME
 from thalweg.rdf.ntriples import GENERATED_AT
 
@@ -93,7 +94,11 @@ def _side_by_side(
 
 def _deliver(query: ContinuousQuery, session: Session, writer: Writer) -> None:
     delta = query.drain()
+    signs = delta.signs
     fixed = {name: value.text for name, value in query.query.fixed if name in writer.names}
+    if query.query.tells_empty:  # rows of two shapes
+        writer.write(query.rows(delta))
+        delta = Delta.empty(0)
     for start in range(0, len(delta), _ROWS):
         part = slice(start, start + _ROWS)
         at = delta.at[part].tolist()
@@ -104,8 +109,8 @@ def _deliver(query: ContinuousQuery, session: Session, writer: Writer) -> None:
         graph = None
         if query.query.per_event:
             graph = [text or None for text in session.arena.texts(delta.graph[part])]
-        writer.columns(at, ["+" if sign > 0 else "-" for sign in delta.op[part].tolist()], texts, graph)
-    if len(delta):
+        writer.columns(at, signs[part], texts, graph)
+    if signs:
         writer.flush()
 
 

@@ -21,7 +21,7 @@ CSV_SUFFIX = ".csv"
 
 
 class ResultRow(Protocol):
-    """A result row: when (microseconds), `+` or `-`, bindings in N-Triples form, and a graph for [NOW]."""
+    """A result row: when (microseconds), `+`, `-` or `0`, bindings in N-Triples form, and a graph for [NOW]."""
 
     @property
     def at(self) -> int: ...  # noqa: D102

@@ -26,8 +26,8 @@ FOREVER = np.iinfo(np.int64).max
 NEVER = np.iinfo(np.int64).min
 
 # Fields of a store's descriptor, one row of int64.
-ROWS, MASK, HEAD, TAIL, KIND, WIDTH, STEP, ORIGIN, EVENT, STRIDE = range(10)
-TABLES = 10  # then, for each index kind: address, mask, used entries
+ROWS, MASK, HEAD, TAIL, KIND, WIDTH, STEP, ORIGIN, EVENT, STRIDE, LAG, PERIOD, PHASE = range(13)
+TABLES = 13  # then, for each index kind: address, mask, used entries
 INDEXES = 6
 FIELDS = TABLES + 3 * INDEXES
 
@@ -48,7 +48,7 @@ NUMBER = (1 << NUMBER_BITS) - 1
 USED = 1 << NUMBER_BITS
 
 # What a row of a batch does.
-INSERT, DELETE, EXPEL = 1, -1, -2
+INSERT, DELETE, EXPEL, RETRACT = 1, -1, -2, -3
 
 # What `insert` answers where it did not insert.
 DUPLICATE, INVISIBLE, FULL_ROWS, FULL_TABLE = -1, -2, -3, -4
@@ -159,21 +159,28 @@ def evict(desc, now):
 
 @njit(cache=True, nogil=True)
 def evict_all(stores, now):
-    """Evicts in every store that has a window by time."""
+    """Evicts in every store that has a window by time or by count."""
     for store in range(stores.shape[0]):
         desc = descriptor(stores, store)
         kind = load64(desc, KIND)
-        if kind == RANGE or kind == STEPPED:
+        if kind == RANGE or kind == STEPPED or kind == COUNTED:
             evict(desc, now)
 
 
 @njit(cache=True, nogil=True)
 def first_instant(desc, time):
-    """The first instant at which a window shows what happens at `time`."""
+    """The first instant at which a window shows what happens at `time`.
+
+    LAG is 1 where the content at an instant is of what came before it, else 0. STEP and PERIOD are distances of
+    instants at which the content may change, counted from ORIGIN and PHASE.
+    """
+    time += load64(desc, LAG)
     if load64(desc, KIND) == STEPPED:
         step = load64(desc, STEP)
-        origin = load64(desc, ORIGIN)
-        return origin + ((time - origin) // step + 1) * step
+        time += (load64(desc, ORIGIN) - time) % step
+    period = load64(desc, PERIOD)
+    if period != 0:
+        time += (load64(desc, PHASE) - time) % period
     return time
 
 
@@ -189,14 +196,11 @@ def insert(desc, indexes, time, event, s, p, o):
     begin = first_instant(desc, time)
     end = np.int64(FOREVER)
     stamp = time
-    if kind == RANGE:
-        evict(desc, time)
-        end = time + load64(desc, WIDTH)
-        if end < time:
-            end = np.int64(FOREVER)
-    elif kind == STEPPED:
+    if kind == RANGE or kind == STEPPED:
         evict(desc, time)
         end = first_instant(desc, time + load64(desc, WIDTH))
+        if end < time:
+            end = np.int64(FOREVER)
         if begin >= end:
             return np.int64(INVISIBLE)
     elif kind == NOW:
@@ -205,6 +209,7 @@ def insert(desc, indexes, time, event, s, p, o):
             store64(desc, TAIL, load64(desc, HEAD))
         end = time + 1
     elif kind == COUNTED:
+        evict(desc, time)
         stamp = event
 
     place, alive = _place(desc, SPO, s, p, o)
@@ -245,8 +250,9 @@ def insert(desc, indexes, time, event, s, p, o):
 def doomed(desc, op, time, event, s, p, o):
     """The newest row that a delete ends, or -1 where the triple is not there.
 
-    DELETE spares what arrived at the same instant; EXPEL ends what element number `event` brought, if no later one
-    brought it again.
+    DELETE spares what arrived at the same instant; in a window by count these are the elements from number `event` on.
+    RETRACT is such a delete that meets elements which were not visible before. EXPEL ends what element number `event`
+    brought, if no later one brought it again.
     """
     kind = load64(desc, KIND)
     if kind == NOW:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from thalweg.algebra.nodes import Now, Query, Range, Source, Unbounded
+from thalweg.algebra.nodes import Query, Source
 from thalweg.algebra.rules import rewrite
+from thalweg.algebra.windows import Count, Now, Range, Unbounded
 from thalweg.errors import QueryError
 from thalweg.lang import csparql, grammar, rspql
 from thalweg.lang.clauses import Cursor
@@ -68,6 +69,7 @@ def _parse(query: QueryText, stream: str | None) -> Query:
     used = sorted({pattern.source for pattern in select.patterns})
     kept = tuple(sources[i] for i in used)
     _check_now(query, clauses, kept)
+    _check_empty(query, clauses)
     registration = clauses.registration
     return Query(
         language=_language(clauses, kept),
@@ -152,10 +154,20 @@ def _check_now(query: QueryText, clauses: _Clauses, sources: tuple[Source, ...])
         )
 
 
+def _check_empty(query: QueryText, clauses: _Clauses) -> None:
+    """Only RSTREAM has reports that can be empty."""
+    if clauses.registration and clauses.registration.operator == "RSTREAM":
+        return
+    for clause in (*clauses.windows, *clauses.streams):
+        window = clause.window
+        if isinstance(window, Range | Count) and window.report is not None and window.report.empty:
+            query.fail("WITH EMPTY is for REGISTER RSTREAM: changes are never empty", clause.stream.at)
+
+
 def _language(clauses: _Clauses, sources: tuple[Source, ...]) -> str:
     if clauses.registration:
         return clauses.registration.language
-    windowed = any(isinstance(source.window, Range | Now) for source in sources)
+    windowed = any(not isinstance(source.window, Unbounded) for source in sources)
     return "RSP-QL" if clauses.windows or windowed else "SPARQL"
 
 

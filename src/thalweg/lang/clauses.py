@@ -1,4 +1,4 @@
-"""What continuous queries add to SPARQL: tokens to find it by, names, and the text between `[` and `]`.
+"""What continuous queries add to SPARQL: tokens to find it by, and names.
 
 The front ends (`rspql`, `csparql`) read their clauses with a `Cursor` and blank them, so that what remains is
 SPARQL and every character of it is where it was.
@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from thalweg.algebra.nodes import Now, Range, Unbounded, Window
-from thalweg.instants import duration
 from thalweg.lang.text import QueryText
 
 _TOKENS = re.compile(
@@ -92,40 +90,16 @@ class Cursor:
         """The token here, which must be one of these."""
         token = self.peek()
         if not token.says(*words):
-            self.query.fail(f"expected {' or '.join(words)}, not {_show(token)}", token.at)
+            self.query.fail(f"expected {' or '.join(words)}, not {show_token(token)}", token.at)
         return self.next()
 
     def name(self, what: str) -> Name:
         """An IRI or a prefixed name."""
         token = self.peek()
         if token.kind not in ("iri", "pname"):
-            self.query.fail(f"expected {what} as <iri> or prefix:name, not {_show(token)}", token.at)
+            self.query.fail(f"expected {what} as <iri> or prefix:name, not {show_token(token)}", token.at)
         self.next()
         return Name(token.text, token.at)
-
-    def window(self) -> Window:
-        """The window that is written here in brackets; without brackets there is none."""
-        opening = self.take("[")
-        if not opening:
-            return Unbounded()
-        kind = self.next()
-        if kind.says("NOW"):
-            self.expect("]")
-            return Now()
-        if kind.says("ELEMENTS", "TRIPLES"):
-            self.query.refuse(f"windows that count ({kind.text.upper()}) are not supported yet", kind.at)
-        if not kind.says("RANGE"):
-            self.query.fail(
-                f"a window is [RANGE r], [RANGE r STEP s] or [NOW], not [{_show(kind)} ...", kind.at
-            )
-        width = self._duration("RANGE")
-        step: int | None = None
-        if self.take("STEP"):
-            step = self._duration("STEP")
-        elif self.take("TUMBLING"):
-            step = width
-        self.expect("STEP", "]") if step is None else self.expect("]")
-        return Range(width, step)
 
     def blank(self, start: int, end: int) -> None:
         """Cut a clause out: spaces take its place, line ends stay."""
@@ -134,21 +108,6 @@ class Cursor:
     def overwrite(self, token: Token, keyword: str) -> None:
         """Write a keyword of SPARQL over one of ours that is at least as long."""
         self._text[token.at : token.end] = keyword.ljust(len(token.text))
-
-    def _duration(self, what: str) -> int:
-        first = self.peek()
-        while not self.peek().says("STEP", "TUMBLING", "]") and self.peek().kind != "end":
-            self.next()
-        written = self.query.text[first.at : self.peek().at].strip()
-        if not written:
-            self.query.fail(f"{what} needs a duration, such as PT10S, 10s or 500 (milliseconds)", first.at)
-        try:
-            length = duration(written)
-        except ValueError as error:
-            self.query.fail(str(error), first.at)
-        if length <= 0:
-            self.query.fail(f"{what} must be longer than nothing", first.at)
-        return length
 
 
 def _tokens(query: QueryText) -> list[Token]:
@@ -169,5 +128,6 @@ def _tokens(query: QueryText) -> list[Token]:
     return tokens
 
 
-def _show(token: Token) -> str:
+def show_token(token: Token) -> str:
+    """A token as an error message names it."""
     return repr(token.text[:40]) if token.text else "the end of the query"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.algebra.nodes import Window
+from thalweg.algebra.windows import Window
 from thalweg.lang.clauses import Cursor, Name, Token
 from thalweg.lang.rspql import Registration
+from thalweg.lang.windows import read_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +37,4 @@ def registration(cursor: Cursor, register: Token) -> Registration:
 def default_stream(cursor: Cursor, start: Token) -> DefaultStream:
     """What follows FROM STREAM."""
     stream = cursor.name("a stream")
-    return DefaultStream(stream, cursor.window(), start.at)
+    return DefaultStream(stream, read_window(cursor), start.at)

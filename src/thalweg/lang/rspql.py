@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.algebra.nodes import OPERATORS, Window
+from thalweg.algebra.nodes import OPERATORS
+from thalweg.algebra.windows import Window
 from thalweg.lang.clauses import Cursor, Name, Token
+from thalweg.lang.windows import read_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def named_window(cursor: Cursor) -> NamedWindow:
     cursor.expect("ON")
     cursor.take("STREAM")
     stream = cursor.name("a stream")
-    return NamedWindow(name, stream, cursor.window())
+    return NamedWindow(name, stream, read_window(cursor))
 
 
 def window_block(cursor: Cursor, keyword: Token) -> int:

@@ -8,15 +8,25 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Query, Range, Unbounded
+from thalweg.algebra.nodes import Query
+from thalweg.algebra.windows import Count, Range, Unbounded
 from thalweg.kernels.match import OUT_TO, OUT_UNIT
+from thalweg.operators.counting import Counting
 from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.product import Product
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
-from thalweg.plan.program import Interner, Program, compile_program, shown_variables
+from thalweg.plan.program import (
+    Interner,
+    Program,
+    compile_program,
+    counted_stores,
+    shown_variables,
+    store_key,
+    wanted_predicates,
+)
 
 Ints = NDArray[np.int64]
 Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
@@ -56,6 +66,8 @@ class Streamset:
         self._learner = Learner()
         self._routes: list[_Route] = []
         self._products: list[Product] = []
+        self._countings: list[Counting] = []
+        self._tickers: list[list[View]] = []
         self._bound = BEGINNING
         self._drain = False
 
@@ -94,10 +106,10 @@ class Streamset:
         """How long after an event the windows can still hold it; None: for ever."""
         reach = 0
         for window in (source.window for query, _ in self._active() for source in query.sources):
-            if isinstance(window, Unbounded):
+            if isinstance(window, Unbounded | Count):
                 return None
             if isinstance(window, Range):
-                reach = max(reach, window.width + (window.step or 0))
+                reach = max(reach, window.reach)
         return reach
 
     def _target(self) -> int:
@@ -115,8 +127,10 @@ class Streamset:
         """Processes everything up to the smallest watermark of the streams."""
         bound = self._target()
         feed, columns = self._due(bound)
-        if len(feed):
+        if len(feed) or self._countings:
             matcher = self.matcher(intern)
+            feed, columns = self._counted(feed, columns, bound)
+        if len(feed):
             for solutions in matcher.step(feed, *columns):
                 self._deliver(solutions, now=int(columns[0][0]))
             now = int(columns[0][-1])
@@ -134,6 +148,7 @@ class Streamset:
         if self._matcher is None:
             self._matcher = Matcher(self._compile(intern))
             self._route(self._matcher.program)
+            self._make_countings(self._matcher.program, intern)
         return self._matcher
 
     def _route(self, program: Program) -> None:
@@ -149,6 +164,38 @@ class Streamset:
                 product = Product(columns, per_event=query.per_event)
                 self._products.append(product)
             self._routes += [_Route(view, product, part) for part in range(len(units))]
+
+    def _make_countings(self, program: Program, intern: Interner) -> None:
+        """A counting for each store of a window by count, and the views that hear of its reports."""
+        self._countings, self._tickers = [], []
+        queries = [query for query, _ in self._queries]
+        for key in (program.stores[store] for store in counted_stores(program.stores)):
+            streams, window = key
+            assert isinstance(window, Count)
+            numbers = [self.streams.index(stream) for stream in streams]
+            self._countings.append(Counting(window, numbers, wanted_predicates(queries, key, intern)))
+            self._tickers.append(
+                [
+                    view
+                    for query, view in self._queries
+                    for source in query.sources
+                    if store_key(source) == key and isinstance(source.window, Count) and source.window.ticks
+                ]
+            )
+
+    def _counted(self, feed: Ints, columns: Columns, bound: int) -> tuple[Ints, Columns]:
+        """The rows together with the feeds of windows by count, which follow the others of their instant."""
+        feeds, parts = [feed], [columns]
+        for number, counting in enumerate(self._countings):
+            derived, reports = counting.step(feed, columns, bound)
+            for view in self._tickers[number]:
+                view.tick(reports)
+            if derived and len(derived[0]):
+                feeds.append(np.full(len(derived[0]), len(self.streams) + number, np.int64))
+                parts.append(derived)
+        if len(parts) == 1:
+            return feed, columns
+        return _in_order(np.concatenate(feeds), [part for part in parts if part])
 
     def _compile(self, intern: Interner) -> Program:
         queries = [query for query, _ in self._queries]
@@ -184,18 +231,7 @@ class Streamset:
             if several:  # each stream numbers its own events; [NOW] must tell them apart
                 taken = [(c[0], c[1] * len(self._queues) + number, *c[2:]) for c in taken]
             parts += taken
-        if not parts:
-            return np.empty(0, np.int64), ()
-        if len(parts) == 1:
-            feed, columns = feeds[0], parts[0]
-        else:
-            feed = np.concatenate(feeds)
-            columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-        time = columns[0]
-        if (time[1:] < time[:-1]).any():
-            order = np.argsort(time, kind="stable")
-            feed, columns = feed[order], tuple(column[order] for column in columns)
-        return feed, columns
+        return _in_order(np.concatenate(feeds), parts) if parts else (np.empty(0, np.int64), ())
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that stores, queues and views still use."""
@@ -208,6 +244,8 @@ class Streamset:
             yield from view.live_ids()
         for product in self._products:
             yield from product.live_ids()
+        for counting in self._countings:
+            yield from counting.live_ids()
 
     def state(self) -> State:
         """Everything but the queries themselves."""
@@ -229,6 +267,7 @@ class Streamset:
             "views": [view.state() for _, view in self._queries],
             "matcher": self._matcher.state() if self._matcher is not None else None,
             "products": [product.state() for product in self._products],
+            "countings": [counting.state() for counting in self._countings],
         }
 
     def restore(self, state: State, intern: Interner) -> None:
@@ -245,6 +284,8 @@ class Streamset:
             self.matcher(intern).restore(state["matcher"])
         for product, saved in zip(self._products, state["products"], strict=True):
             product.restore(saved)
+        for counting, saved in zip(self._countings, state["countings"], strict=True):
+            counting.restore(saved)
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter, or None where everything does."""
@@ -264,7 +305,20 @@ class Streamset:
         """The memory of windows and views."""
         stores = self._matcher.nbytes if self._matcher is not None else 0
         views = sum(view.nbytes for _, view in self._active())
-        return stores + views + sum(product.nbytes for product in self._products)
+        kept = [*self._products, *self._countings]
+        return stores + views + sum(one.nbytes for one in kept)
+
+
+def _in_order(feed: Ints, parts: Sequence[Columns]) -> tuple[Ints, Columns]:
+    """Parts as one, by time; rows of an instant stay in the order of the parts."""
+    columns = parts[0]
+    if len(parts) > 1:
+        columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    time = columns[0]
+    if (time[1:] < time[:-1]).any():
+        order = np.argsort(time, kind="stable")
+        feed, columns = feed[order], tuple(column[order] for column in columns)
+    return feed, columns
 
 
 def _split(parts: list[Columns], bound: int) -> tuple[list[Columns], list[Columns]]:

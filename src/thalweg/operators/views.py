@@ -6,12 +6,14 @@ instant possibly in parts. RSTREAM, ISTREAM and DSTREAM speak of an instant once
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Query, Range
+from thalweg.algebra.nodes import Query
+from thalweg.algebra.windows import Count, Range
 from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
@@ -22,7 +24,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Delta:
-    """A batch of result rows: time, sign, graph of the event ([NOW] only, else 0), ids of the bindings."""
+    """A batch of result rows: time, sign, graph of the event ([NOW] only, else 0), ids of the bindings.
+
+    Sign 0 is a report with an empty answer; its ids are 0.
+    """
 
     at: Ints
     op: Ints
@@ -31,6 +36,11 @@ class Delta:
 
     def __len__(self) -> int:
         return len(self.at)
+
+    @property
+    def signs(self) -> list[str]:
+        """The signs as rows show them: `+`, `-`, or `0` for a report with an empty answer."""
+        return ["0+-"[op] for op in self.op.tolist()]
 
     @classmethod
     def empty(cls, width: int) -> Delta:
@@ -72,9 +82,10 @@ class View:
     def __init__(self, query: Query, width: int) -> None:
         self.width = width
         self.distinct = query.distinct
-        # A window with a step changes only at its reports, with what came strictly before: when the
-        # watermark is there, nothing can be added. Any other instant is complete once it is passed.
-        self._whole = 0 if all(_is_stepped(source.window) for source in query.sources) else 1
+        # Where windows hold what came strictly before an instant, nothing can be added to it when the
+        # watermark is there. Any other instant is complete once it is passed.
+        windows = [source.window for source in query.sources]
+        self._whole = 0 if all(isinstance(w, Range) and w.early for w in windows) else 1
         self._timeline = Timeline(width)
         self._counts = CountedRows(width)
         self._out: list[Delta] = []
@@ -82,6 +93,9 @@ class View:
     def step(self, solutions: Ints) -> None:
         """Takes solutions as the match kernel writes them; the array may be reused afterwards."""
         self._timeline.schedule(solutions)
+
+    def tick(self, reports: Ints) -> None:
+        """Hears at which instants a window by count is reported; only RSTREAM repeats an answer then."""
 
     def advance(self, watermark: int) -> None:
         """Shows what is settled by the watermark."""
@@ -171,16 +185,26 @@ class ChangeView(View):
 class RelationView(View):
     """RSTREAM: the whole answer at each report.
 
-    A window with a step reports at every step; the others when the answer changes.
+    It is reported wherever it changes, and at the instants at which a window is reported anyway: steps and periods
+    (`looks`), steps of elements (`tick`). Asked for, a report of an empty answer is a row of its own; these begin
+    when there has been an answer.
     """
 
     def __init__(self, query: Query, width: int) -> None:
         super().__init__(query, width)
         self._answer = CountedRows(width)
-        windows = [source.window for source in query.sources]
-        self._steps = [(w.origin, w.step) for w in windows if isinstance(w, Range) and w.step is not None]
-        self._on_change = self._whole == 1
+        windows = [w for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
+        self._looks = [w.looks for w in windows if w.looks is not None]
+        self._tell_empty = query.tells_empty
+        self._ticks: deque[int] = deque()
         self._reported: int | None = None
+
+    def tick(self, reports: Ints) -> None:
+        """Hears at which instants a window by count is reported."""
+        if self._ticks and len(reports) and reports[0] < self._ticks[-1]:  # of another window
+            self._ticks = deque(sorted({*self._ticks, *reports.tolist()}))
+        else:
+            self._ticks.extend(reports.tolist())
 
     def advance(self, watermark: int) -> None:
         """Shows the answer at each report that the watermark completes."""
@@ -190,27 +214,40 @@ class RelationView(View):
             at = int(times[start])
             self._report_until(at - 1)
             self._answer.add(weights[start:end], np.ascontiguousarray(rows[start:end]))
-            if self._on_change:
-                self._report(at)
+            self._report(at)
         self._report_until(until)
 
     def _report_until(self, until: int) -> None:
-        """Makes the step reports after the last one, up to `until`; the answer did not change meanwhile."""
-        if self._steps and self._reported is not None and len(self._answer.content()[0]):
-            at = self._next_step(self._reported)
-            while at <= until:
+        """Makes the reports after the last one, up to `until`; the answer did not change meanwhile."""
+        if self._reported is not None and (self._tell_empty or len(self._answer.content()[0])):
+            at = self._next(self._reported)
+            while at is not None and at <= until:
                 self._report(at)
-                at = self._next_step(at)
-        if self._reported is None or until > self._reported:
-            self._reported = until
+                at = self._next(at)
+        while self._ticks and self._ticks[0] <= until:
+            self._ticks.popleft()
+        if self._reported is not None:
+            self._reported = max(self._reported, until)
 
-    def _next_step(self, at: int) -> int:
-        return min(origin + ((at - origin) // step + 1) * step for origin, step in self._steps)
+    def _next(self, at: int) -> int | None:
+        """The first report after `at` that does not need a change."""
+        found = [origin + ((at - origin) // distance + 1) * distance for origin, distance in self._looks]
+        while self._ticks and self._ticks[0] <= at:
+            self._ticks.popleft()
+        if self._ticks:
+            found.append(self._ticks[0])
+        return min(found, default=None)
 
     def _report(self, at: int) -> None:
         rows, counts = self._answer.content()
-        self._show(np.full(len(rows), at, np.int64), counts, rows)
         self._reported = at
+        if len(rows):
+            self._show(np.full(len(rows), at, np.int64), counts, rows)
+        elif self._tell_empty:
+            nothing = np.zeros(1, np.int64)
+            self._out.append(
+                Delta(np.full(1, at, np.int64), nothing, nothing, np.zeros((1, self.width), np.int64))
+            )
 
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be shown."""
@@ -218,13 +255,14 @@ class RelationView(View):
 
     def state(self) -> State:
         """Everything that the view still has to show or to know."""
-        return {**super().state(), "answer": self._answer.state(), "reported": self._reported}
+        return {**super().state(), "answer": self._answer.state(), "reported": self._reported, "ticks": list(self._ticks)}
 
     def restore(self, state: State) -> None:
         """Goes on where a saved view was."""
         super().restore(state)
         self._answer.restore(state["answer"])
         self._reported = state["reported"]
+        self._ticks = deque(state["ticks"])
 
 
 class EventView(View):
@@ -247,7 +285,3 @@ class EventView(View):
 
     def advance(self, watermark: int) -> None:
         """Nothing waits for time."""
-
-
-def _is_stepped(window: object) -> bool:
-    return isinstance(window, Range) and window.step is not None

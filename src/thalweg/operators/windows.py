@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Now, Range, Unbounded, Window
+from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
 from thalweg.kernels import store as kernel
 from thalweg.operators.state import State
 
@@ -75,18 +75,22 @@ class WindowStores:
         match window:
             case Unbounded():
                 fields[kernel.KIND] = kernel.UNBOUNDED
-            case Range(width, None):
-                fields[kernel.KIND] = kernel.RANGE
-                fields[kernel.WIDTH] = width
-            case Range(width, step, origin):
-                fields[kernel.KIND] = kernel.STEPPED
-                fields[kernel.WIDTH] = width
-                fields[kernel.STEP] = step
-                fields[kernel.ORIGIN] = origin
+            case Range():
+                fields[kernel.KIND] = kernel.RANGE if window.step is None else kernel.STEPPED
+                fields[kernel.WIDTH] = window.width
+                fields[kernel.LAG] = int(window.early)
+                if window.step is not None:
+                    fields[kernel.STEP] = window.step
+                    fields[kernel.ORIGIN] = window.origin % window.step
+            case Count():
+                fields[kernel.KIND] = kernel.COUNTED
             case Now():
                 fields[kernel.KIND] = kernel.NOW
             case _:
                 raise TypeError(f"not a window: {window!r}")
+        if isinstance(window, Range | Count) and window.period is not None:
+            fields[kernel.PERIOD] = window.period
+            fields[kernel.PHASE] = window.origin % window.period
 
     def _place_ring(self, number: int) -> None:
         ring = self._rings[number]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from thalweg.algebra.nodes import Now, Query, Range, Unbounded, Window
+from thalweg.algebra.nodes import Query
+from thalweg.algebra.windows import Count, Now, Range, Report, Unbounded, Window, show_duration
+from thalweg.instants import show_instant
 from thalweg.plan.delta import INDEX_NAMES, components, plan_component
 from thalweg.plan.program import store_key
 
@@ -33,14 +35,53 @@ def _meaning(window: Window) -> str:
             return "holds everything inserted"
         case Now():
             return "holds one event"
-        case Range(_, None):
-            return "slides with each instant"
-        case Range(width, step) if step is not None and step > width:
-            return "reports at each step, with gaps between"
-        case Range(width, step) if step == width:
-            return "tumbles"
-        case _:
-            return "reports at each step, overlapping"
+        case Count():
+            unit = "event" if window.unit == "ELEMENTS" else "triple"
+            counted = f"holds the last {_many(window.size, unit)}, seen anew after each {_many(window.step, unit)}"
+            return f"{counted}{_looks(window)}; nothing is pruned: every {unit} counts"
+        case Range():
+            return f"{_movement(window)}{_looks(window)}; holds {_bounds(window)}"
+
+
+def _many(number: int, unit: str) -> str:
+    return f"{number} {unit}s" if number != 1 else unit
+
+
+def _movement(window: Range) -> str:
+    if window.step is None:
+        return "slides with each instant"
+    if window.step == window.width:
+        return "tumbles"
+    return "steps with gaps between" if window.step > window.width else "steps, overlapping"
+
+
+def _bounds(window: Range) -> str:
+    width = show_duration(window.width)
+    return f"[t - {width}, t)" if window.early else f"(t - {width}, t]"
+
+
+def _looks(window: Range | Count) -> str:
+    since = f" from {show_instant(window.origin)}" if window.origin else ""
+    if window.period is not None:
+        return f", looked at every {show_duration(window.period)}{since}"
+    return since
+
+
+def _reports(query: Query) -> str:
+    """When RSTREAM speaks of the answer."""
+    asked = [w.report for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
+    kinds = dict.fromkeys(_report(report) for report in asked if report is not None)
+    empty = "; an empty one is told by a row 0" if query.tells_empty else ""
+    return ", ".join(kinds or ["where it changes"]) + empty
+
+
+def _report(report: Report) -> str:
+    return {
+        "WINDOW-CLOSE": "when a window closes",
+        "CONTENT-CHANGE": "where it changes",
+        "NON-EMPTY": "when a window closes and there is an answer",
+        "PERIODIC": f"every {show_duration(report.period or 0)}",
+    }[report.kind]
 
 
 def _patterns(query: Query) -> list[str]:
@@ -82,7 +123,7 @@ def _output(query: Query) -> list[str]:
     elif query.operator is None:
         how = "deltas: + when a solution begins, - when it ends, each as soon as it is known"
     elif query.operator == "RSTREAM":
-        how = "RSTREAM: the whole answer at each report, once the report's instant is complete"
+        how = f"RSTREAM: the whole answer, {_reports(query)}, once the report's instant is complete"
     else:
         what = "enters" if query.operator == "ISTREAM" else "leaves"
         how = f"{query.operator}: what {what} at each instant, once the instant is complete"

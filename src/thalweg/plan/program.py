@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Const, Query, Source, Term, Window
+from thalweg.algebra.nodes import Const, Query, Source, Term
+from thalweg.algebra.windows import Count, Range, Window
 from thalweg.kernels import match as kernel
 from thalweg.kernels.store import ALL
 from thalweg.plan.delta import Fanout, PlanGraph, Step, components, plan_component
@@ -73,8 +74,27 @@ class Program:
 
 
 def store_key(source: Source) -> StoreKey:
-    """What makes two sources share a store: the same streams under the same window."""
-    return (tuple(sorted(source.streams)), source.window)
+    """What makes two sources share a store: the same streams under a window of the same content."""
+    window = source.window
+    return (tuple(sorted(source.streams)), window.content if isinstance(window, Range | Count) else window)
+
+
+def counted_stores(keys: Sequence[StoreKey]) -> list[int]:
+    """The stores of windows by count; in a program, their feeds follow those of the streams."""
+    return [k for k, (_, window) in enumerate(keys) if isinstance(window, Count)]
+
+
+def wanted_predicates(queries: Sequence[Query], key: StoreKey, intern: Interner) -> Ints | None:
+    """The predicates of the patterns that read a store, or None where one of them takes any."""
+    terms = {
+        pattern.p
+        for query in queries
+        for pattern in query.patterns
+        if store_key(query.sources[pattern.source]) == key
+    }
+    if not all(isinstance(term, Const) for term in terms):
+        return None
+    return np.array(sorted(intern(term.text.encode()) for term in terms if isinstance(term, Const)), np.int64)
 
 
 def compile_program(
@@ -96,12 +116,14 @@ def compile_program(
         if unit.query not in gone:
             layout.add(number, unit, queries[unit.query])
     entries, dispatch, wild, others = layout.dispatch()
+    counted = counted_stores(keys)
+    feeds = [[k for k, (read, _) in enumerate(keys) if stream in read and k not in counted] for stream in streams]
     return Program(
         streams=tuple(streams),
         stores=keys,
         indexes=tuple(layout.indexes),
         units=units,
-        feeds=_padded([[k for k, (read, _) in enumerate(keys) if stream in read] for stream in streams]),
+        feeds=_padded([*feeds, *([k] for k in counted)]),
         wild=wild,
         dispatch=dispatch,
         entries=entries,

@@ -25,7 +25,7 @@ ARROW = pa.schema(
 )
 BLOB_SCHEMA = "shard int, results binary"
 _ROWS = 1 << 16
-_SIGNS = pa.array(["-", "+"])
+_SIGNS = pa.array(["-", "0", "+"])
 
 
 def texts_of(arena: Arena, ids: np.ndarray) -> pa.Array:
@@ -62,14 +62,15 @@ def columns_of(query: ContinuousQuery, arena: Arena, delta: Delta) -> pa.RecordB
     column = values.take(pa.array(place.ravel()))
     keys = pa.array(names, pa.string()).take(pa.array(np.tile(np.arange(width), rows)))
     offsets = np.arange(0, rows * width + 1, width, dtype=np.int32) if width else np.zeros(rows + 1, np.int32)
-    if column.null_count:
-        bound = column.is_valid().to_numpy(zero_copy_only=False)
+    if column.null_count or not delta.op.all():
+        # A report with an empty answer binds nothing, constants neither.
+        bound = column.is_valid().to_numpy(zero_copy_only=False) & np.repeat(delta.op != 0, width)
         offsets = np.concatenate([[0], np.cumsum(bound)])[offsets].astype(np.int32)
         column, keys = column.filter(pa.array(bound)), keys.filter(pa.array(bound))
     return pa.RecordBatch.from_arrays(
         [
             pa.array(delta.at).cast(ARROW.field("at").type),
-            _SIGNS.take(pa.array((delta.op > 0).astype(np.int8))),
+            _SIGNS.take(pa.array(delta.op + 1)),
             texts_of(arena, delta.graph) if query.query.per_event else pa.nulls(rows, pa.string()),
             pa.MapArray.from_arrays(pa.array(offsets), keys, column),
         ],
