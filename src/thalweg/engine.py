@@ -112,23 +112,26 @@ class ContinuousQuery:
         if not len(delta):
             return []
         arena = self._session.arena
-        columns = [arena.texts(delta.ids[:, k]) for k in range(len(self.names))]
+        ids = delta.ids[delta.op != 0]
+        columns = [arena.texts(ids[:, k]) for k in range(len(self.names))]
         graphs: Iterable[str | None] = [None] * len(delta)
         if self.query.per_event:
             graphs = _graph_texts(arena, delta.graph)
-        signs = delta.signs
-        bindings = self._bindings(columns, signs)
-        return [Row(*cells) for cells in zip(delta.at.tolist(), signs, bindings, graphs, strict=True)]
+        bindings = self._bindings(columns, len(ids))
+        return [
+            Row(at, sign, next(bindings) if sign != "0" else {}, graph)
+            for at, sign, graph in zip(delta.at.tolist(), delta.signs, graphs, strict=True)
+        ]
 
     def drain(self) -> Delta:
         """The same as columns of ids, which `names` names; texts are in the session's arena."""
         return self._view.poll()
 
-    def _bindings(self, columns: list[list[str]], signs: list[str]) -> Iterator[dict[str, str]]:
+    def _bindings(self, columns: list[list[str]], rows: int) -> Iterator[dict[str, str]]:
         order = [name for name in self.query.select if name in self._fixed or name in self.names]
-        for k, sign in enumerate(signs):
+        for k in range(rows):
             texts = {name: column[k] for name, column in zip(self.names, columns, strict=True)} | self._fixed
-            yield {name: texts[name] for name in order} if sign != "0" else {}
+            yield {name: texts[name] for name in order}
 
 
 class Session:

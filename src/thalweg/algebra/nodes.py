@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
 
@@ -129,7 +129,7 @@ class Source:
     """Streams merged by time and seen through one window; `name` is None for the default graph."""
 
     streams: tuple[str, ...]
-    window: Window = Unbounded()
+    window: Window = field(default_factory=Unbounded)
     name: str | None = None
 
     def __post_init__(self) -> None:

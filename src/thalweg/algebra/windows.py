@@ -68,7 +68,9 @@ class Range:
         if self.bounds not in ("", CLOSED_OPEN, OPEN_CLOSED):
             raise ValueError(f"unknown bounds {self.bounds!r}")
         if self.step is None and self.asked == CLOSE:
-            raise ValueError("WINDOW-CLOSE needs a STEP: a window that slides with every instant never closes")
+            raise ValueError(
+                "WINDOW-CLOSE needs a STEP: a window that slides with every instant never closes"
+            )
         # What is not said and what is said needlessly are the same window.
         object.__setattr__(self, "bounds", self.bounds or self._usual_bounds)
         object.__setattr__(self, "report", self.report or self._usual_report)

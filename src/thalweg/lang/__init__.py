@@ -158,10 +158,11 @@ def _check_empty(query: QueryText, clauses: _Clauses) -> None:
     """Only RSTREAM has reports that can be empty."""
     if clauses.registration and clauses.registration.operator == "RSTREAM":
         return
-    for clause in (*clauses.windows, *clauses.streams):
-        window = clause.window
+    asked = [(clause.window, clause.stream) for clause in clauses.windows]
+    asked += [(clause.window, clause.stream) for clause in clauses.streams]
+    for window, stream in asked:
         if isinstance(window, Range | Count) and window.report is not None and window.report.empty:
-            query.fail("WITH EMPTY is for REGISTER RSTREAM: changes are never empty", clause.stream.at)
+            query.fail("WITH EMPTY is for REGISTER RSTREAM: changes are never empty", stream.at)
 
 
 def _language(clauses: _Clauses, sources: tuple[Source, ...]) -> str:

@@ -128,7 +128,8 @@ def _check_origin(cursor: Cursor, options: _Options, *, stepped: bool) -> None:
     periodic = options.report is not None and options.report.kind == PERIODIC
     if options.origin_at is not None and not stepped and not periodic:
         cursor.query.fail(
-            "ORIGIN needs a STEP of time or REPORT PERIODIC: nothing else is counted from it", options.origin_at
+            "ORIGIN needs a STEP of time or REPORT PERIODIC: nothing else is counted from it",
+            options.origin_at,
         )
 
 

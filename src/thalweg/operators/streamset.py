@@ -11,22 +11,14 @@ from numpy.typing import NDArray
 from thalweg.algebra.nodes import Query
 from thalweg.algebra.windows import Count, Range, Unbounded
 from thalweg.kernels.match import OUT_TO, OUT_UNIT
-from thalweg.operators.counting import Counting
+from thalweg.operators.feeds import CountFeeds, in_order, split
 from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.product import Product
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
-from thalweg.plan.program import (
-    Interner,
-    Program,
-    compile_program,
-    counted_stores,
-    shown_variables,
-    store_key,
-    wanted_predicates,
-)
+from thalweg.plan.program import Interner, Program, compile_program, shown_variables
 
 Ints = NDArray[np.int64]
 Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
@@ -66,8 +58,7 @@ class Streamset:
         self._learner = Learner()
         self._routes: list[_Route] = []
         self._products: list[Product] = []
-        self._countings: list[Counting] = []
-        self._tickers: list[list[View]] = []
+        self._counts: CountFeeds | None = None
         self._bound = BEGINNING
         self._drain = False
 
@@ -127,10 +118,12 @@ class Streamset:
         """Processes everything up to the smallest watermark of the streams."""
         bound = self._target()
         feed, columns = self._due(bound)
-        if len(feed) or self._countings:
-            matcher = self.matcher(intern)
-            feed, columns = self._counted(feed, columns, bound)
         if len(feed):
+            self.matcher(intern)
+        if self._counts is not None:
+            feed, columns = self._counts.step(feed, columns, bound)
+        if len(feed):
+            matcher = self.matcher(intern)
             for solutions in matcher.step(feed, *columns):
                 self._deliver(solutions, now=int(columns[0][0]))
             now = int(columns[0][-1])
@@ -148,7 +141,8 @@ class Streamset:
         if self._matcher is None:
             self._matcher = Matcher(self._compile(intern))
             self._route(self._matcher.program)
-            self._make_countings(self._matcher.program, intern)
+            counts = CountFeeds(self._matcher.program, self._queries, intern)
+            self._counts = counts if len(counts) else None
         return self._matcher
 
     def _route(self, program: Program) -> None:
@@ -164,38 +158,6 @@ class Streamset:
                 product = Product(columns, per_event=query.per_event)
                 self._products.append(product)
             self._routes += [_Route(view, product, part) for part in range(len(units))]
-
-    def _make_countings(self, program: Program, intern: Interner) -> None:
-        """A counting for each store of a window by count, and the views that hear of its reports."""
-        self._countings, self._tickers = [], []
-        queries = [query for query, _ in self._queries]
-        for key in (program.stores[store] for store in counted_stores(program.stores)):
-            streams, window = key
-            assert isinstance(window, Count)
-            numbers = [self.streams.index(stream) for stream in streams]
-            self._countings.append(Counting(window, numbers, wanted_predicates(queries, key, intern)))
-            self._tickers.append(
-                [
-                    view
-                    for query, view in self._queries
-                    for source in query.sources
-                    if store_key(source) == key and isinstance(source.window, Count) and source.window.ticks
-                ]
-            )
-
-    def _counted(self, feed: Ints, columns: Columns, bound: int) -> tuple[Ints, Columns]:
-        """The rows together with the feeds of windows by count, which follow the others of their instant."""
-        feeds, parts = [feed], [columns]
-        for number, counting in enumerate(self._countings):
-            derived, reports = counting.step(feed, columns, bound)
-            for view in self._tickers[number]:
-                view.tick(reports)
-            if derived and len(derived[0]):
-                feeds.append(np.full(len(derived[0]), len(self.streams) + number, np.int64))
-                parts.append(derived)
-        if len(parts) == 1:
-            return feed, columns
-        return _in_order(np.concatenate(feeds), [part for part in parts if part])
 
     def _compile(self, intern: Interner) -> Program:
         queries = [query for query, _ in self._queries]
@@ -226,12 +188,12 @@ class Streamset:
         parts: list[Columns] = []
         several = len(self._queues) > 1
         for number, queue in enumerate(self._queues.values()):
-            taken, queue.parts = _split(queue.parts, bound)
+            taken, queue.parts = split(queue.parts, bound)
             feeds += [np.full(len(columns[0]), number, np.int64) for columns in taken]
             if several:  # each stream numbers its own events; [NOW] must tell them apart
                 taken = [(c[0], c[1] * len(self._queues) + number, *c[2:]) for c in taken]
             parts += taken
-        return _in_order(np.concatenate(feeds), parts) if parts else (np.empty(0, np.int64), ())
+        return in_order(np.concatenate(feeds), parts) if parts else (np.empty(0, np.int64), ())
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that stores, queues and views still use."""
@@ -244,8 +206,8 @@ class Streamset:
             yield from view.live_ids()
         for product in self._products:
             yield from product.live_ids()
-        for counting in self._countings:
-            yield from counting.live_ids()
+        if self._counts is not None:
+            yield from self._counts.live_ids()
 
     def state(self) -> State:
         """Everything but the queries themselves."""
@@ -267,7 +229,7 @@ class Streamset:
             "views": [view.state() for _, view in self._queries],
             "matcher": self._matcher.state() if self._matcher is not None else None,
             "products": [product.state() for product in self._products],
-            "countings": [counting.state() for counting in self._countings],
+            "counts": self._counts.state() if self._counts is not None else None,
         }
 
     def restore(self, state: State, intern: Interner) -> None:
@@ -284,13 +246,14 @@ class Streamset:
             self.matcher(intern).restore(state["matcher"])
         for product, saved in zip(self._products, state["products"], strict=True):
             product.restore(saved)
-        for counting, saved in zip(self._countings, state["countings"], strict=True):
-            counting.restore(saved)
+        if self._counts is not None:
+            self._counts.restore(state["counts"])
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter, or None where everything does."""
         reach = self._reach()
-        if reach is None:
+        # Empty reports begin with the first answer that there ever was: who starts anew has to find it.
+        if reach is None or any(query.tells_empty for query, _ in self._active()):
             return None
         waiting = [int(columns[0].min()) for queue in self._queues.values() for columns in queue.parts]
         return min([max(self._bound, BEGINNING + reach) - reach, *waiting])
@@ -305,33 +268,5 @@ class Streamset:
         """The memory of windows and views."""
         stores = self._matcher.nbytes if self._matcher is not None else 0
         views = sum(view.nbytes for _, view in self._active())
-        kept = [*self._products, *self._countings]
-        return stores + views + sum(one.nbytes for one in kept)
-
-
-def _in_order(feed: Ints, parts: Sequence[Columns]) -> tuple[Ints, Columns]:
-    """Parts as one, by time; rows of an instant stay in the order of the parts."""
-    columns = parts[0]
-    if len(parts) > 1:
-        columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-    time = columns[0]
-    if (time[1:] < time[:-1]).any():
-        order = np.argsort(time, kind="stable")
-        feed, columns = feed[order], tuple(column[order] for column in columns)
-    return feed, columns
-
-
-def _split(parts: list[Columns], bound: int) -> tuple[list[Columns], list[Columns]]:
-    """Rows with a time up to `bound`, and the others."""
-    due: list[Columns] = []
-    later: list[Columns] = []
-    for columns in parts:
-        early = columns[0] <= bound
-        if early.all():
-            due.append(columns)
-        elif not early.any():
-            later.append(columns)
-        else:
-            due.append(tuple(column[early] for column in columns))
-            later.append(tuple(column[~early] for column in columns))
-    return due, later
+        counts = self._counts.nbytes if self._counts is not None else 0
+        return stores + views + counts + sum(product.nbytes for product in self._products)

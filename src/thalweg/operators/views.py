@@ -255,7 +255,12 @@ class RelationView(View):
 
     def state(self) -> State:
         """Everything that the view still has to show or to know."""
-        return {**super().state(), "answer": self._answer.state(), "reported": self._reported, "ticks": list(self._ticks)}
+        return {
+            **super().state(),
+            "answer": self._answer.state(),
+            "reported": self._reported,
+            "ticks": list(self._ticks),
+        }
 
     def restore(self, state: State) -> None:
         """Goes on where a saved view was."""

@@ -37,7 +37,9 @@ def _meaning(window: Window) -> str:
             return "holds one event"
         case Count():
             unit = "event" if window.unit == "ELEMENTS" else "triple"
-            counted = f"holds the last {_many(window.size, unit)}, seen anew after each {_many(window.step, unit)}"
+            counted = (
+                f"holds the last {_many(window.size, unit)}, seen anew after each {_many(window.step, unit)}"
+            )
             return f"{counted}{_looks(window)}; nothing is pruned: every {unit} counts"
         case Range():
             return f"{_movement(window)}{_looks(window)}; holds {_bounds(window)}"

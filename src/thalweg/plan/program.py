@@ -117,7 +117,9 @@ def compile_program(
             layout.add(number, unit, queries[unit.query])
     entries, dispatch, wild, others = layout.dispatch()
     counted = counted_stores(keys)
-    feeds = [[k for k, (read, _) in enumerate(keys) if stream in read and k not in counted] for stream in streams]
+    feeds = [
+        [k for k, (read, _) in enumerate(keys) if stream in read and k not in counted] for stream in streams
+    ]
     return Program(
         streams=tuple(streams),
         stores=keys,

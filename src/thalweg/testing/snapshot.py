@@ -6,10 +6,29 @@ It knows docs/semantics.md and nothing of the engine. It is slow, and meant to b
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyoxigraph as ox
+
+from thalweg.testing.windows import Count, Now, Range, Report, Unbounded, Window, duration_text
+
+__all__ = [
+    "Block",
+    "Count",
+    "Event",
+    "Now",
+    "Oracle",
+    "Question",
+    "Range",
+    "Report",
+    "Row",
+    "Triple",
+    "Unbounded",
+    "Window",
+    "blur",
+    "duration_text",
+]
 
 Triple = tuple[str, str, str]
 """Three terms in N-Triples form; in a pattern also `?name`, and `_:name` as a variable without a column."""
@@ -31,76 +50,6 @@ class Event:
     def text(self) -> str:
         """The triples as an N-Triples document."""
         return "".join(f"{s} {p} {o} .\n" for s, p, o in self.triples)
-
-
-@dataclass(frozen=True)
-class Unbounded:
-    """No window: everything that has arrived."""
-
-    def holds(self, time: int, t: int) -> bool:
-        """Whether the content at instant t has an event of that time."""
-        return time <= t
-
-    def seen(self, time: int, t: int) -> bool:
-        """Whether the content at instant t has taken notice of what happened at that time."""
-        return time <= t
-
-    def turns(self, time: int) -> Iterator[int]:
-        """Instants at which an event of that time enters or leaves."""
-        yield time
-
-    def __str__(self) -> str:
-        return ""
-
-
-@dataclass(frozen=True)
-class Range:
-    """`[RANGE width]`, or `[RANGE width STEP step]` whose content stands still between reports."""
-
-    width: int
-    step: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.width <= 0 or (self.step is not None and self.step <= 0):
-            raise ValueError("a range and a step are positive numbers of microseconds")
-
-    def holds(self, time: int, t: int) -> bool:
-        """Whether the content at instant t has an event of that time."""
-        if self.step is None:
-            return t - self.width < time <= t
-        report = t // self.step * self.step
-        return report - self.width <= time < report
-
-    def seen(self, time: int, t: int) -> bool:
-        """Whether the content at instant t has taken notice of what happened at that time."""
-        return time <= t if self.step is None else time < t // self.step * self.step
-
-    def turns(self, time: int) -> Iterator[int]:
-        """Instants at which an event of that time enters or leaves, and the reports in between.
-
-        >>> list(Range(10).turns(3)), list(Range(10, step=5).turns(3))
-        ([3, 13], [5, 10, 15])
-        """
-        if self.step is None:
-            yield from (time, time + self.width)
-        else:
-            first = time // self.step * self.step + self.step
-            yield from range(first, time + self.width + self.step + 1, self.step)
-
-    def __str__(self) -> str:
-        step = "" if self.step is None else f" STEP {duration_text(self.step)}"
-        return f" [RANGE {duration_text(self.width)}{step}]"
-
-
-@dataclass(frozen=True)
-class Now:
-    """`[NOW]`: each event is a graph of its own."""
-
-    def __str__(self) -> str:
-        return " [NOW]"
-
-
-Window = Unbounded | Range | Now
 
 
 @dataclass(frozen=True)
@@ -158,6 +107,12 @@ class Question:
         )
         return f"{self._select()} WHERE {{ {' '.join(body)} }}"
 
+    @property
+    def tells_empty(self) -> bool:
+        """Whether a report with an empty answer is a row."""
+        windows = (block.window for block in self.blocks)
+        return any(isinstance(window, Range | Count) and window.report.empty for window in windows)
+
     def _select(self) -> str:
         names = " ".join(f"?{name}" for name in self.select) or "*"
         return f"SELECT {'DISTINCT ' if self.distinct else ''}{names}"
@@ -186,6 +141,8 @@ class Oracle:
         """
         window = block.window
         assert not isinstance(window, Now)
+        if isinstance(window, Count):
+            return self._counted(block, window, t)
         read = [(index, event) for index, event in enumerate(self.events) if event.stream in block.streams]
         last_delete: dict[Triple, int] = {}
         for index, event in read:
@@ -200,42 +157,71 @@ class Oracle:
             if event.time >= last_delete.get(triple, event.time)
         )
 
+    def _elements(self, block: Block) -> list[tuple[int, list[Triple]]]:
+        """The elements of a window by count, with their times: by time, then by stream, then as they came."""
+        assert isinstance(block.window, Count)
+        read = [k for k, e in enumerate(self.events) if e.stream in block.streams and e.op == "insert"]
+        read.sort(key=lambda k: (self.events[k].time, self.events[k].stream))
+        graphs = [(self.events[k].time, self._scoped(k)) for k in read]
+        if block.window.unit == "ELEMENTS":
+            return graphs
+        return [(time, [triple]) for time, graph in graphs for triple in graph]
+
+    def _counted(self, block: Block, window: Count, t: int) -> frozenset[Triple]:
+        """The triples of the last elements, without those that were deleted after they came."""
+        elements = self._elements(block)
+        deletes = {
+            (event.time, triple)
+            for index, event in enumerate(self.events)
+            if event.stream in block.streams and event.op == "delete" and event.time <= window.moment(t)
+            for triple in self._scoped(index)
+        }
+        return frozenset(
+            triple
+            for number in window.shown([time for time, _ in elements], t)
+            for triple in elements[number][1]
+            if not any(time > elements[number][0] for time, gone in deletes if gone == triple)
+        )
+
     def _scoped(self, index: int) -> list[Triple]:
         """The triples of an event with terms that pyoxigraph keeps as they are."""
         scope = "" if self.stable else f"e{index}-"
         return [_hidden(triple, scope=scope) for triple in self.events[index].triples]
 
-    def turns(self) -> list[int]:
+    def turns(self, until: int | None = None) -> list[int]:
         """The instants at which anything can happen: arrivals, expiries and reports, in order."""
-        return sorted(
-            {
-                instant
-                for block in self.question.blocks
-                for event in self.events
-                if event.stream in block.streams
-                for instant in block.window.turns(event.time)  # type: ignore[union-attr]
-            }
-        )
+        instants: set[int] = set()
+        for block in self.question.blocks:
+            times = [event.time for event in self.events if event.stream in block.streams]
+            if times:
+                assert not isinstance(block.window, Now)
+                instants.update(block.window.turns(times, until))
+        return sorted(instants)
 
     def instants(self) -> list[int]:
         """The turns and their neighbours, one microsecond before and after."""
         return sorted({t + around for t in self.turns() for around in (-1, 0, 1)})
 
-    def stream(self) -> dict[int, Counter[tuple[str, Row]]]:
+    def stream(self, until: int | None = None) -> dict[int, Counter[tuple[str, Row]]]:
         """What the R2S operator gives at each instant: rows with their sign.
 
-        RSTREAM reports where a STEP window does, and wherever the answer changes.
+        RSTREAM reports where a window is reported anyway, and wherever the answer changes. A `0` stands for an
+        empty answer, once there has been one that was not.
         """
-        steps = [b.window.step for b in self.question.blocks if isinstance(b.window, Range) and b.window.step]
         result: dict[int, Counter[tuple[str, Row]]] = {}
         before: Counter[Row] = Counter()
-        for t in self.turns():
+        begun = False
+        ticks = self._ticks()
+        for t in self.turns(until):
             now = self.answer(t)
             entered, left = now - before, before - now
             rows: Counter[tuple[str, Row]] = Counter()
             if self.question.operator == "RSTREAM":
-                if entered or left or any(t % step == 0 for step in steps):
+                begun = begun or bool(now)
+                if entered or left or t in ticks or self._reports(t):
                     rows.update({("+", row): n for row, n in now.items()})
+                    if not now and begun and self.question.tells_empty:
+                        rows["0", frozenset()] += 1
             else:
                 if self.question.operator != "DSTREAM":
                     rows.update({("+", row): n for row, n in entered.items()})
@@ -245,6 +231,18 @@ class Oracle:
                 result[t] = rows
             before = now
         return result
+
+    def _ticks(self) -> set[int]:
+        """The instants at which windows by count are reported."""
+        ticks: set[int] = set()
+        for block in self.question.blocks:
+            if isinstance(block.window, Count):
+                ticks |= block.window.closes([time for time, _ in self._elements(block)])
+        return ticks
+
+    def _reports(self, t: int) -> bool:
+        windows = (block.window for block in self.question.blocks)
+        return any(not isinstance(window, Now) and window.reports(t) for window in windows)
 
     def per_event(self) -> Counter[tuple[int, str | None, Row]]:
         """For [NOW]: the solutions of each event, with its time and graph name."""
@@ -276,17 +274,6 @@ class Oracle:
 def blur(row: Iterable[tuple[str, str]]) -> Row:
     """A row whose blank nodes are all called `_:`, for engines that name them differently."""
     return frozenset((name, "_:" if value.startswith("_:") else value) for name, value in row)
-
-
-def duration_text(us: int) -> str:
-    """A duration as a query writes it.
-
-    >>> duration_text(10_000), duration_text(1_000_001)
-    ('10', 'PT1.000001S')
-    """
-    if us % 1000 == 0:
-        return str(us // 1000)
-    return f"PT{us // 1_000_000}.{us % 1_000_000:06d}S"
 
 
 def _lines(patterns: Iterable[Triple]) -> list[str]:

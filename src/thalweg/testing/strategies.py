@@ -9,7 +9,18 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from thalweg.testing.snapshot import Block, Event, Now, Question, Range, Triple, Unbounded, Window
+from thalweg.testing.snapshot import (
+    Block,
+    Count,
+    Event,
+    Now,
+    Question,
+    Range,
+    Report,
+    Triple,
+    Unbounded,
+    Window,
+)
 
 STREAMS = ("http://ex/s1", "http://ex/s2")
 NODES = tuple(f"<http://ex/{name}>" for name in "abcd")
@@ -64,6 +75,32 @@ def windows(*, steps: bool | None = None) -> st.SearchStrategy[Window]:
     with_step = st.builds(Range, widths, widths)
     without = st.one_of(st.just(Unbounded()), st.builds(Range, widths), st.builds(Range, odd))
     return {True: with_step, False: without, None: st.one_of(with_step, without)}[steps]
+
+
+def reports(*, closes: bool = True, empty: bool = False) -> st.SearchStrategy[Report]:
+    """Reports of every kind; `closes` says whether the window can close, `empty` asks for empty ones, too."""
+    told = st.booleans() if empty else st.just(False)
+    periods = st.sampled_from([1, 2, 3, 5, 11]).map(lambda ms: ms * MS)
+    kinds = ["", "CONTENT-CHANGE", *(["WINDOW-CLOSE"] if closes else [])]
+    named = st.builds(lambda kind, told: Report(kind, 0, told and kind != ""), st.sampled_from(kinds), told)
+    periodic = st.builds(Report, st.just("PERIODIC"), periods, told)
+    return st.one_of(named, periodic, st.just(Report("NON-EMPTY")))
+
+
+def counts(*, empty: bool = False) -> st.SearchStrategy[Window]:
+    """Windows that count events or triples; steps overlap, tumble or leave gaps."""
+    units = st.sampled_from(["ELEMENTS", "TRIPLES"])
+    return st.builds(Count, units, st.integers(1, 6), st.integers(1, 5), reports(empty=empty))
+
+
+def any_windows(*, empty: bool = False) -> st.SearchStrategy[Window]:
+    """Every kind of window: by time with any bounds, origin and report, by count, or none."""
+    widths = st.one_of(st.integers(1, 12), st.sampled_from([20, 40])).map(lambda ms: ms * MS)
+    origins = st.sampled_from([0, 0, 3 * MS, -7 * MS, 1_700_000_000_001 * MS])
+    bounds = st.sampled_from(["", "CLOSED-OPEN", "OPEN-CLOSED"])
+    stepped = st.builds(Range, widths, widths, origins, bounds, reports(empty=empty))
+    sliding = st.builds(Range, widths, st.none(), st.just(0), bounds, reports(closes=False, empty=empty))
+    return st.one_of(stepped, sliding, counts(empty=empty), st.just(Unbounded()))
 
 
 @st.composite

@@ -1,0 +1,104 @@
+"""Feeds: the rows that the matcher gets, in time order: those of streams, and those of windows by count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Query
+from thalweg.algebra.windows import Count
+from thalweg.operators.counting import Columns, Counting
+from thalweg.operators.state import State
+from thalweg.operators.views import View
+from thalweg.plan.program import Interner, Program, counted_stores, store_key, wanted_predicates
+
+Ints = NDArray[np.int64]
+
+
+class CountFeeds:
+    """The windows by count of a streamset; each makes a feed of its own out of the rows of the streams."""
+
+    def __init__(self, program: Program, queries: Sequence[tuple[Query, View]], intern: Interner) -> None:
+        self._streams = len(program.streams)
+        self._countings: list[Counting] = []
+        self._listeners: list[list[View]] = []
+        for key in (program.stores[store] for store in counted_stores(program.stores)):
+            streams, window = key
+            assert isinstance(window, Count)
+            wanted = wanted_predicates([query for query, _ in queries], key, intern)
+            numbers = [program.streams.index(stream) for stream in streams]
+            self._countings.append(Counting(window, numbers, wanted))
+            self._listeners.append([view for query, view in queries if _ticks(query, key)])
+
+    def __len__(self) -> int:
+        return len(self._countings)
+
+    def step(self, feed: Ints, columns: Columns, bound: int) -> tuple[Ints, Columns]:
+        """The rows together with the feeds of windows by count, which follow the others of their instant."""
+        feeds, parts = [feed], [columns]
+        for number, counting in enumerate(self._countings):
+            derived, reports = counting.step(feed, columns, bound)
+            for view in self._listeners[number]:
+                view.tick(reports)
+            if derived and len(derived[0]):
+                feeds.append(np.full(len(derived[0]), self._streams + number, np.int64))
+                parts.append(derived)
+        if len(parts) == 1:
+            return feed, columns
+        return in_order(np.concatenate(feeds), [part for part in parts if part])
+
+    def state(self) -> State:
+        """What has been counted and is kept."""
+        return {"countings": [counting.state() for counting in self._countings]}
+
+    def restore(self, state: State) -> None:
+        """Goes on where saved ones were."""
+        for counting, saved in zip(self._countings, state["countings"], strict=True):
+            counting.restore(saved)
+
+    def live_ids(self) -> list[Ints]:
+        """The term ids that are still to be told to stores."""
+        return [ids for counting in self._countings for ids in counting.live_ids()]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the elements that are kept."""
+        return sum(counting.nbytes for counting in self._countings)
+
+
+def _ticks(query: Query, key: object) -> bool:
+    """Whether a query wants to hear of the reports of a store's window."""
+    return any(
+        store_key(source) == key and isinstance(source.window, Count) and source.window.ticks
+        for source in query.sources
+    )
+
+
+def in_order(feed: Ints, parts: Sequence[Columns]) -> tuple[Ints, Columns]:
+    """Parts as one, by time; rows of an instant stay in the order of the parts."""
+    columns = parts[0]
+    if len(parts) > 1:
+        columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    time = columns[0]
+    if (time[1:] < time[:-1]).any():
+        order = np.argsort(time, kind="stable")
+        feed, columns = feed[order], tuple(column[order] for column in columns)
+    return feed, columns
+
+
+def split(parts: Sequence[Columns], bound: int) -> tuple[list[Columns], list[Columns]]:
+    """Rows with a time up to `bound`, and the others."""
+    due: list[Columns] = []
+    later: list[Columns] = []
+    for columns in parts:
+        early = columns[0] <= bound
+        if early.all():
+            due.append(columns)
+        elif not early.any():
+            later.append(columns)
+        else:
+            due.append(tuple(column[early] for column in columns))
+            later.append(tuple(column[~early] for column in columns))
+    return due, later
