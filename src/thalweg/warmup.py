@@ -39,6 +39,7 @@ _FORMS = (
     "SELECT * FROM STREAM <{stream}> WHERE {{ {body} }}",
     "SELECT DISTINCT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} }}",
     "SELECT * FROM STREAM <{stream}> [NOW] WHERE {{ {body} }}",
+    "SELECT * FROM STREAM <{stream}> [ELEMENTS 3 STEP 2] WHERE {{ {body} }}",
     "REGISTER RSTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 2s STEP 1s] WHERE {{ {body} }}",
     "REGISTER ISTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 1s STEP 1s] WHERE {{ {body} }}",
     "REGISTER DSTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} }}",

@@ -15,7 +15,8 @@ from tests.property.harness import quads
 from tests.spark.fakes import Play, chunks_of, in_process, job_of, new_worker, told
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
-from thalweg.testing.strategies import questions, streams
+from thalweg.testing.snapshot import Window
+from thalweg.testing.strategies import any_windows, questions, streams, windows
 
 TRIPLES = (
     "SELECT ?x ?z FROM STREAM <http://ex/s> [RANGE {r}] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
@@ -29,14 +30,21 @@ def chain(first: int, last: int) -> bytes:
     )
 
 
+@pytest.mark.parametrize(
+    ("window", "operators"),
+    [
+        (windows(), [None, "RSTREAM", "ISTREAM", "DSTREAM"]),
+        (any_windows(), ["ISTREAM", "DSTREAM"]),
+        (any_windows(empty=True), ["RSTREAM"]),
+    ],
+    ids=["plain windows", "any window", "any window with empty reports"],
+)
 @given(data=st.data())
 def test_answers_are_those_of_one_process_whatever_batches_retries_and_workers_do(
-    data: st.DataObject,
+    window: st.SearchStrategy[Window], operators: list[str | None], data: st.DataObject
 ) -> None:
     events = data.draw(streams(max_events=24, blanks=True))
-    question = data.draw(
-        questions(events, max_blocks=2, max_patterns=3, operators=[None, "RSTREAM", "ISTREAM", "DSTREAM"])
-    )
+    question = data.draw(questions(events, window=window, max_blocks=2, max_patterns=3, operators=operators))
     names = defaultdict(list)
     for event in events:
         names[event.stream].append(event)
@@ -67,6 +75,22 @@ def test_answers_are_those_of_one_process_whatever_batches_retries_and_workers_d
             play.batch(batch, retry=what == "retry", fail_after=fail_after)
     assert told(play.rows) == told(expected)
     assert play.counts["late"] == 0
+
+
+def test_constants_of_a_query_are_not_in_the_row_of_an_empty_report(tmp_path: Path) -> None:
+    file = tmp_path / "a.nt"
+    file.write_bytes(b"<http://ex/a> <http://ex/p> <http://ex/b> .\n" + chain(0, 30))
+    text = (
+        "REGISTER RSTREAM <http://ex/o> AS SELECT ?x FROM STREAM <http://ex/s> "
+        "[RANGE 5 STEP 5 REPORT WINDOW-CLOSE WITH EMPTY] "
+        "WHERE { ?x <http://ex/p> ?y FILTER(?x = <http://ex/a>) }"
+    )
+    job = job_of(text)
+    play = Play(job)
+    for chunk in chunks_of(job, "http://ex/s", file, piece_bytes=300):
+        new_worker()
+        play.batch([chunk])
+    assert [(row.op, row.bindings) for row in play.rows] == [("+", {"x": "<http://ex/a>"}), *[("0", {})] * 5]
 
 
 @pytest.mark.parametrize("per_event", [1, 3])

@@ -48,8 +48,6 @@ def refusal(text, kind=QueryError, stream="http://ex/s"):
         ("SELECT * { ?x :p ?y FILTER regex(?y, 'a') }", "FILTER", 2, 21),
         ("SELECT * { ?x :p ?y FILTER NOT EXISTS { ?x :q ?y } }", "FILTER", 2, 21),
         ("SELECT * { }", "without any triple pattern", 2, 1),
-        ("SELECT * FROM STREAM :s [ELEMENTS 5] { ?x :p ?y }", "ELEMENTS", 2, 26),
-        ("SELECT * FROM STREAM :s [TRIPLES 5 STEP 1] { ?x :p ?y }", "TRIPLES", 2, 26),
         (
             "SELECT * FROM STREAM :s [RANGE 1] FROM STREAM :t [RANGE 2] { ?x :p ?y }",
             "different windows",
