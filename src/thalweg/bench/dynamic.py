@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from thalweg.bench import hub, many, memory, reevaluation
+from thalweg.bench.hub import DYNAMIC
 from thalweg.bench.report import Report
 from thalweg.bench.workload import Encoded, chunks, query_text
 from thalweg.io.files import pieces
 from thalweg.testing.generate import lubm
 
-DYNAMIC = "http://thalweg.dev/dynamic#"
 SHAPES = ("ground", "star", "loose", "connected", "cyclic")
 LUBM = tuple(f"q{number}" for number in range(1, 8))
 DELETES = 0.2
@@ -60,16 +60,17 @@ def run(
 
 
 def random_triples(triples: int, *, seed: int = 0) -> Iterator[str]:
-    """Edges of four kinds between nodes that come and go: most between nodes that are new, some at a few hot ones."""
+    """Edges of four kinds between nodes that come and go: few of them point at hot nodes, and a core repeats itself."""
     chance = random.Random(seed)
     for number in range(triples):
-        newest = number // 8 + 20
-        source, target = (
-            f"hot{chance.randrange(4)}"
-            if chance.random() < 0.03
-            else f"n{newest - int(400 * chance.random() ** 2)}"
-            for _ in range(2)
-        )
+        newest = number // 8 + 400
+        source = f"n{newest - int(400 * chance.random() ** 2)}"
+        target = f"n{newest - int(400 * chance.random() ** 2)}"
+        draw = chance.random()
+        if draw < 0.02:
+            source, target = (f"core{chance.randrange(3)}" for _ in range(2))
+        elif draw < 0.03:
+            target = f"hot{chance.randrange(4)}"
         yield f"<{DYNAMIC}{source}> <{DYNAMIC}{chance.choice('abcd')}> <{DYNAMIC}{target}> .\n"
 
 

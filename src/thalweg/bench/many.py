@@ -11,16 +11,18 @@ from thalweg.bench.report import Report
 from thalweg.bench.workload import STREAM, Encoded
 from thalweg.testing.generate import UB
 
-# Shapes of all classes, about a department D of the stream, its university U, and a number N.
+# Shapes of all classes, about a department D of the stream, its university U, a number N and a rank R.
 _SHAPES = {
-    "star": "?x ub:worksFor <D> . ?x ub:name ?name . ?x a ub:FullProfessor",
-    "path": "?x ub:advisor ?y . ?y ub:worksFor <D> . ?y ub:researchInterest ?topic",
-    "cycle": "?y ub:teacherOf ?z . ?x ub:takesCourse ?z . ?x ub:advisor ?y . ?x ub:memberOf <D>",
+    "star": "?x ub:worksFor <D> . ?x ub:name ?name . ?x a ub:R",
+    "path": '?x ub:advisor ?y . ?y ub:worksFor <D> . ?y ub:researchInterest "ResearchN"',
+    "cycle": "?y ub:teacherOf ?z . ?x ub:takesCourse ?z . ?x ub:advisor ?y . ?x ub:memberOf <D> . ?y a ub:R",
     "course": "?x ub:takesCourse <D/GraduateCourseN> . ?x a ub:GraduateStudent",
     "single": "?paper ub:publicationAuthor <D/FullProfessorN>",
     "ground": "<D/FullProfessorN> ub:headOf <D> . <D> ub:subOrganizationOf <U>",
     "loose": "?x ub:headOf <D> . ?paper ub:publicationAuthor <D/AssociateProfessorN>",
 }
+
+_RANKS = ("FullProfessor", "AssociateProfessor", "AssistantProfessor", "Lecturer")
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ def mixed(count: int, departments: list[str], window: int) -> Iterator[str]:
         home = departments[place]
         university = "http://www." + home.split(".", 2)[2]
         pattern = shapes[which].replace("<D", f"<{home}").replace("<U>", f"<{university}>")
-        pattern = re.sub(r"N>", f"{lap}>", pattern)
+        pattern = re.sub(r"N(?=[>\"])", str(lap), pattern)
+        pattern = re.sub(r"ub:R\b", f"ub:{_RANKS[lap % len(_RANKS)]}", pattern)
         yield (f"PREFIX ub: <{UB}> SELECT * FROM STREAM <{STREAM}> [RANGE {window}] WHERE {{ {pattern} }}")
 
 
@@ -73,7 +76,7 @@ def measure(report: Report, stream: Encoded, sizes: Sizes) -> None:
         register = time.perf_counter() - start
         cost = seconds(texts[:count])
         target = {"target": 20, "at_most": True} if count == sizes.queries else {}
-        note = f"{one * 1e9:.0f} to {cost * 1e9:.0f} ns a triple; registering takes {register / count * 1e3:.2g} ms a query"
+        note = f"{one * 1e9:.0f} to {cost * 1e9:.0f} ns a triple; to register: {register / count * 1e3:.2g} ms a query"
         report.add(
             "many queries", f"{count} of mixed shapes", cost / one, "x time of one", note=note, **target
         )

@@ -1,4 +1,4 @@
-"""The social network suite: SNB-Q1 - Q3 on large events ([NOW]), LS-Q1 - Q3 on a stream of triples that slides by one."""
+"""The social network suite: SNB-Q1 - Q3 on large events ([NOW]), LS-Q1 - Q3 under a window that slides."""
 
 from __future__ import annotations
 

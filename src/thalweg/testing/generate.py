@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -236,7 +236,7 @@ def main() -> None:
     given = parser.parse_args()
     from thalweg.testing.generate_social import social
 
-    kinds = {"lubm": lubm, "grid": smart_grid, "social": social}
+    kinds: dict[str, Callable[..., Iterator[str]]] = {"lubm": lubm, "grid": smart_grid, "social": social}
     pieces = kinds[given.kind](given.count, seed=given.seed)
     print(f"{given.path}: {write(pieces, given.path):,} bytes of text")
 

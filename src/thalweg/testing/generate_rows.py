@@ -1,4 +1,4 @@
-"""Seeded generators of rows that sensors and taxis report: what the suites read where the real files are not at hand."""
+"""Seeded generators of rows that sensors and taxis report: for where the real files are not at hand."""
 
 from __future__ import annotations
 

@@ -67,6 +67,7 @@ class _Network:
         self.links = 0
         self.now = START
         self.posts: deque[str] = deque(maxlen=_RECENT)
+        self.liked: deque[str] = deque(maxlen=_RECENT)  # the last likes: popular posts become more so
         self.known: list[str] = []  # an entry for each link to a person: a draw prefers those who have many
         self.bursts: list[tuple[str, int]] = []
         self.lines: list[str] = []
@@ -131,7 +132,9 @@ class _Network:
 
     def like(self) -> None:
         """Somebody likes one of the recent posts, most likely a popular one."""
-        self.link(self.person(), "likes", "hasPost", self.recent(), "creationDate")
+        post = self.chance.choice(self.liked) if self.liked and self.chance.random() < 0.6 else self.recent()
+        self.link(self.person(), "likes", "hasPost", post, "creationDate")
+        self.liked.append(post)
 
     def post(self) -> None:
         """A new post in a forum."""
