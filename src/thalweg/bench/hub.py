@@ -31,11 +31,12 @@ def edges(count: int, *, outgoing: bool) -> Iterator[str]:
     """All edges of the hub, after some ordinary people who follow, like and have names."""
     chance = random.Random(0)
     for _ in range(min(2000, count)):
-        who = f"u{chance.randrange(count)}"
+        who, fan = f"u{chance.randrange(count)}", f"fan{chance.randrange(2000)}"
         yield _line(who, "follows", f"u{chance.randrange(count)}")
         # Those who like something have no edge with the hub: u0, u1, ... have.
-        yield _line(f"fan{chance.randrange(2000)}", "likes", f"t{chance.randrange(50)}")
-        yield _line(who, "name", who)
+        yield _line(fan, "follows", who)
+        yield _line(fan, "likes", f"t{chance.randrange(50)}")
+        yield _line(fan, "name", fan)
     for number in range(count):
         other = f"u{number}"
         yield _line(_HUB, "follows", other) if outgoing else _line(other, "follows", _HUB)
