@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from thalweg.bench import hub, many, memory, reevaluation
 from thalweg.bench.hub import DYNAMIC
 from thalweg.bench.report import Report
-from thalweg.bench.workload import Encoded, chunks, query_text
+from thalweg.bench.workload import Encoded, best_costs, chunks, query_text
 from thalweg.io.files import pieces
 from thalweg.testing.generate import lubm
 
@@ -25,7 +26,7 @@ class Sizes:
 
     triples: int = 600_000
     window: int = 100_000
-    repeat: int = 3
+    repeat: int = 4
     hub: hub.Sizes = field(default_factory=hub.Sizes)
     many: many.Sizes = field(default_factory=many.Sizes)
     reevaluation: reevaluation.Sizes = field(default_factory=reevaluation.Sizes)
@@ -90,9 +91,11 @@ def deletes(
             text = query_text(suite, name, window)
             # Without a window the graph grows with the stream: the whole of it is timed.
             tail, warm = (sizes.triples // 2, sizes.window) if window else (len(stream), 0)
-            without = stream.run([text], tail=tail, warm=warm, repeat=sizes.repeat)
-            tail = tail if window else len(changing)
-            with_them = changing.run([text], tail=tail, warm=warm, repeat=sizes.repeat)
+            runs = [
+                partial(stream.run, [text], tail=tail, warm=warm),
+                partial(changing.run, [text], tail=tail if window else len(changing), warm=warm),
+            ]
+            without, with_them = best_costs(runs, sizes.repeat)
             note = (
                 f"{without.a_triple * 1e9:.0f} to {with_them.a_triple * 1e9:.0f} ns; rows an event: "
                 f"{without.rows / without.triples:.3g} to {with_them.rows / with_them.triples:.3g}"

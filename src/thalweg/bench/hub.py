@@ -24,7 +24,7 @@ class Sizes:
     """Edges of the hub, and the events that are timed one by one."""
 
     edges: int = 1_000_000
-    events: int = 3_000
+    events: int = 1_000
 
 
 def edges(count: int, *, outgoing: bool) -> Iterator[str]:

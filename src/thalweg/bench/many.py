@@ -6,9 +6,10 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from thalweg.bench.report import Report
-from thalweg.bench.workload import STREAM, Encoded
+from thalweg.bench.workload import STREAM, Cost, Encoded, best_costs
 from thalweg.testing.generate import UB
 
 # Shapes of all classes, about a department D of the stream, its university U, a number N and a rank R.
@@ -32,7 +33,7 @@ class Sizes:
     queries: int = 1000
     window: int = 100_000
     triples: int = 300_000
-    repeat: int = 2
+    repeat: int = 3
 
 
 def mixed(count: int, departments: list[str], window: int) -> Iterator[str]:
@@ -65,16 +66,18 @@ def measure(report: Report, stream: Encoded, sizes: Sizes) -> None:
     texts = list(mixed(sizes.queries, departments, sizes.window))
     tail = min(sizes.triples, len(stream)) // 2
 
-    def seconds(chosen: list[str]) -> float:
-        cost = stream.run(chosen, tail=tail, warm=tail, repeat=sizes.repeat, end=2 * tail)
-        return cost.a_triple
+    def run(chosen: list[str]) -> Cost:
+        return stream.run(chosen, tail=tail, warm=tail, end=2 * tail)
 
-    one = sum(seconds([text]) for text in texts[: len(_SHAPES)]) / len(_SHAPES)
-    for count in dict.fromkeys((10, 100, sizes.queries)):
+    counts = list(dict.fromkeys((10, 100, sizes.queries)))
+    single = [partial(run, [text]) for text in texts[: len(_SHAPES)]]
+    several = [partial(run, texts[:count]) for count in counts]
+    costs = [cost.a_triple for cost in best_costs([*single, *several], sizes.repeat)]
+    one = sum(costs[: len(single)]) / len(single)
+    for count, cost in zip(counts, costs[len(single) :], strict=True):
         start = time.perf_counter()
         stream.session(texts[:count])
         register = time.perf_counter() - start
-        cost = seconds(texts[:count])
         target = {"target": 20, "at_most": True} if count == sizes.queries else {}
         note = f"{one * 1e9:.0f} to {cost * 1e9:.0f} ns a triple; to register: {register / count * 1e3:.2g} ms a query"
         report.add(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
@@ -151,33 +152,26 @@ class Encoded:
         tail: int,
         warm: int,
         per_event: int = 1,
-        repeat: int = 1,
         end: int | None = None,
     ) -> Cost:
-        """The cost of the last `tail` triples after `warm` others that fill the windows; the best of several runs.
+        """The cost of the last `tail` triples after `warm` others that fill the windows.
 
         `end` is where the stream ends, if before its last triple.
         """
         end = len(self) if end is None else end
         start = max(0, end - tail - warm) // per_event * per_event
         middle = max(0, end - tail) // per_event * per_event
-        best: Cost | None = None
-        for _ in range(repeat):
-            session, queries = self.session(texts)
-            for batch in self.batches(start, middle, per_event):
-                session.push_events(batch)
-                for query in queries:
-                    query.drain()
-            rows = 0
-            begun = time.perf_counter()
-            for batch in self.batches(middle, end, per_event):
-                session.push_events(batch)
-                rows += sum(len(query.drain()) for query in queries)
-            seconds = time.perf_counter() - begun
-            if best is None or seconds < best.seconds:
-                best = Cost(seconds, end - middle, rows, session.live_triples)
-        assert best is not None
-        return best
+        session, queries = self.session(texts)
+        for batch in self.batches(start, middle, per_event):
+            session.push_events(batch)
+            for query in queries:
+                query.drain()
+        rows = 0
+        begun = time.perf_counter()
+        for batch in self.batches(middle, end, per_event):
+            session.push_events(batch)
+            rows += sum(len(query.drain()) for query in queries)
+        return Cost(time.perf_counter() - begun, end - middle, rows, session.live_triples)
 
     def documents(self, start: int, end: int, size: int = 1 << 14) -> Iterator[bytes]:
         """The same triples as pieces of N-Triples."""
@@ -190,6 +184,12 @@ class Encoded:
         """The same triples as pyoxigraph has them."""
         document = b"".join(self.documents(start, end))
         return list(pyoxigraph.parse(document, format=pyoxigraph.RdfFormat.N_TRIPLES))
+
+
+def best_costs(runs: Sequence[Callable[[], Cost]], repeat: int) -> list[Cost]:
+    """The best of several runs of each, taken in turns: what disturbs a minute disturbs all of them."""
+    rounds = [[run() for run in runs] for _ in range(repeat)]
+    return [min(costs, key=lambda cost: cost.seconds) for costs in zip(*rounds, strict=True)]
 
 
 def flat_cost(
@@ -212,10 +212,12 @@ def flat_cost(
     group = f"sliding window, {per_event} triples an event" if per_event > 1 else "sliding window"
     widest: dict[str, Cost] = {}
     for name in names:
-        costs: dict[int, Cost] = {}
-        for width in widths:
-            text = query_text(suite, name, f"[RANGE {max(1, width // per_event)}]")
-            costs[width] = stream.run([text], tail=tail, warm=width, per_event=per_event, repeat=repeat)
+        texts = [query_text(suite, name, f"[RANGE {max(1, width // per_event)}]") for width in widths]
+        runs = [
+            partial(stream.run, [text], tail=tail, warm=width, per_event=per_event)
+            for width, text in zip(widths, texts, strict=True)
+        ]
+        costs = dict(zip(widths, best_costs(runs, repeat), strict=True))
         least, most = costs[widths[0]], costs[widths[-1]]
         times = ", ".join(
             f"{power_of_ten(width)}: {cost.a_triple * 1e9:.0f}" for width, cost in costs.items()
