@@ -17,7 +17,7 @@ from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.runs import runs
-from thalweg.operators.streamset import BEGINNING, Columns, Streamset
+from thalweg.operators.streamset import BEGINNING, Columns, Strategy, Streamset
 from thalweg.operators.views import Delta, View
 from thalweg.plan.program import shown_variables
 from thalweg.rdf.arena import Arena
@@ -145,14 +145,19 @@ class Session:
         on_error: str = "quarantine",
         blank_nodes: BlankNodes = "event",
         arena: Arena | None = None,
+        strategy: Strategy = "incremental",
     ) -> None:
+        """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch."""
         if on_error not in ("quarantine", "fail"):
             raise UsageError(f'on_error is "quarantine" or "fail", not {on_error!r}')
+        if strategy not in ("incremental", "reevaluate"):
+            raise UsageError(f'strategy is "incremental" or "reevaluate", not {strategy!r}')
         self.arena = arena or Arena()
         self.stats = Stats()
         self._lateness = _span(lateness)
         self._on_error = on_error
         self._blank_nodes = blank_nodes
+        self._strategy = strategy
         self._streams: dict[str, _Stream] = {}
         self._sets: list[Streamset] = []
         self._queries: list[ContinuousQuery] = []
@@ -192,10 +197,12 @@ class Session:
     def _home(self, query: Query) -> Streamset:
         """The streamset for a query: shared with those over the same streams that saw the same events."""
         streams = tuple(sorted(query.streams))
+        # [NOW] looks at each event alone: there is nothing to re-evaluate.
+        strategy: Strategy = "incremental" if query.per_event else self._strategy
         for home in self._sets:
-            if home.streams == streams and not home.started:
+            if home.streams == streams and not home.started and home.strategy == strategy:
                 return home
-        home = Streamset(streams)
+        home = Streamset(streams, strategy)
         for name in streams:
             home.feed(name, None, self._stream(name).clock, self._stream(name).watermark)
         self._sets.append(home)

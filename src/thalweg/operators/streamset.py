@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query, Range, Unbounded
-from thalweg.kernels.match import OUT_TO, OUT_UNIT
+from thalweg.errors import UsageError
+from thalweg.kernels.match import OUT_FROM, OUT_TO, OUT_UNIT
 from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.product import Product
+from thalweg.operators.reevaluate import Reevaluator
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
 from thalweg.plan.program import Interner, Program, compile_program, shown_variables
 
 Ints = NDArray[np.int64]
+Strategy = Literal["incremental", "reevaluate"]
 Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
 
 BEGINNING = int(np.iinfo(np.int64).min)
@@ -46,8 +50,10 @@ class _Route:
 class Streamset:
     """Streams merged by time; the queries over them share stores, dispatch and one run of the kernel."""
 
-    def __init__(self, streams: Sequence[str]) -> None:
+    def __init__(self, streams: Sequence[str], strategy: Strategy = "incremental") -> None:
         self.streams = tuple(streams)
+        self.strategy = strategy
+        self._again: Reevaluator | None = None
         self.started = False
         self._queues = {stream: _Queue() for stream in self.streams}
         self._queries: list[tuple[Query, View]] = []
@@ -115,7 +121,14 @@ class Streamset:
         """Processes everything up to the smallest watermark of the streams."""
         bound = self._target()
         feed, columns = self._due(bound)
-        if len(feed):
+        if self.strategy == "reevaluate":
+            if self._again is None:
+                program = self._compile(intern)
+                self._again = Reevaluator(program)
+                self._route(program)
+            for solutions in self._again.step(feed, columns, bound):
+                self._deliver(solutions, now=int(solutions[0, OUT_FROM]))
+        elif len(feed):
             matcher = self.matcher(intern)
             for solutions in matcher.step(feed, *columns):
                 self._deliver(solutions, now=int(columns[0][0]))
@@ -199,8 +212,9 @@ class Streamset:
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that stores, queues and views still use."""
-        if self._matcher is not None:
-            yield from self._matcher.live_ids()
+        for keeper in (self._matcher, self._again):
+            if keeper is not None:
+                yield from keeper.live_ids()
         for queue in self._queues.values():
             for _, _, graph, s, p, o, _ in queue.parts:
                 yield from (graph, s, p, o)
@@ -211,6 +225,8 @@ class Streamset:
 
     def state(self) -> State:
         """Everything but the queries themselves."""
+        if self.strategy != "incremental":
+            raise UsageError("a session that re-evaluates cannot be saved: it is for comparison")
         return {
             "started": self.started,
             "bound": self._bound,
