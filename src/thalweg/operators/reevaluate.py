@@ -112,7 +112,9 @@ class Reevaluator:
                 yield from self._evaluate(at - 1)
                 for k in range(start, end):
                     for store in feeds[feed[k]][feeds[feed[k]] >= 0].tolist():
-                        changes = self._contents[store].apply(int(op[k]), at, (int(s[k]), int(p[k]), int(o[k])))
+                        changes = self._contents[store].apply(
+                            int(op[k]), at, (int(s[k]), int(p[k]), int(o[k]))
+                        )
                         for change in changes:
                             heapq.heappush(self._instants, change)
         yield from self._evaluate(bound)
@@ -145,7 +147,9 @@ class Reevaluator:
         width = OUT_BINDINGS + max((len(unit.shown) for unit in self.program.units), default=0)
         now = np.concatenate([np.empty((0, width), np.int64), *parts])
         now[:, OUT_FROM], now[:, OUT_TO], now[:, OUT_WEIGHT] = at, FOREVER, 0
-        for number, unit in enumerate(self.program.units):  # the kernel leaves alone what a unit does not show
+        for number, unit in enumerate(
+            self.program.units
+        ):  # the kernel leaves alone what a unit does not show
             now[now[:, OUT_UNIT] == number, OUT_BINDINGS + len(unit.shown) :] = 0
         both = np.concatenate([now, self._answer.reshape(-1, width)])
         both[:, OUT_FROM] = at

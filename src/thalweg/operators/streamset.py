@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from thalweg.algebra.nodes import Query, Range, Unbounded
 from thalweg.errors import UsageError
 from thalweg.kernels.match import OUT_FROM, OUT_TO, OUT_UNIT
+from thalweg.kernels.store import FOREVER
 from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.product import Product
@@ -42,6 +43,7 @@ class _Queue:
 class _Route:
     """Where the solutions of a unit go: to a view, or as one part of a product that goes there."""
 
+    query: int
     view: View
     product: Product | None
     part: int
@@ -58,6 +60,7 @@ class Streamset:
         self._queues = {stream: _Queue() for stream in self.streams}
         self._queries: list[tuple[Query, View]] = []
         self._gone: set[int] = set()
+        self._due_at = np.empty(0, np.int64)
         self._matcher: Matcher | None = None
         self._learner = Learner()
         self._routes: list[_Route] = []
@@ -69,12 +72,15 @@ class Streamset:
         """Takes a query in; only before the first row."""
         view = view_of(query, len(shown_variables(query)))
         self._queries.append((query, view))
+        self._due_at = np.append(self._due_at, FOREVER)
         self._matcher = None
         return view
 
     def remove(self, view: View, intern: Interner) -> None:
         """Lets a query go; the others keep their windows."""
-        self._gone.update(k for k, (_, other) in enumerate(self._queries) if other is view)
+        number = next(k for k, (_, other) in enumerate(self._queries) if other is view)
+        self._gone.add(number)
+        self._due_at[number] = FOREVER
         if self._matcher is not None:
             self._matcher.replace_program(self._compile(intern))
 
@@ -139,8 +145,10 @@ class Streamset:
             self._bound = bound
             if self._matcher is not None and not len(feed):
                 self._matcher.stores.evict(bound)
-        for _, view in self._active():
-            view.advance(bound)
+        # Most views of many have nothing to say most of the time: they are not even asked.
+        for number in np.flatnonzero(self._due_at <= bound).tolist():
+            self._queries[number][1].advance(bound)
+            self._note_due(number)
 
     def matcher(self, intern: Interner) -> Matcher:
         """The matcher, made when it is first needed."""
@@ -161,7 +169,7 @@ class Streamset:
                 columns = [[names.index(name) for name in unit.shown] for unit in units]
                 product = Product(columns, per_event=query.per_event)
                 self._products.append(product)
-            self._routes += [_Route(view, product, part) for part in range(len(units))]
+            self._routes += [_Route(number, view, product, part) for part in range(len(units))]
 
     def _compile(self, intern: Interner) -> Program:
         queries = [query for query, _ in self._queries]
@@ -176,6 +184,7 @@ class Streamset:
         """Hands solutions to the views of their queries; no later one begins before `now`."""
         if len(self._routes) == 1:
             self._routes[0].view.step(solutions)
+            self._note_due(0)
             return
         event = int(solutions[-1, OUT_TO])
         solutions = solutions[np.argsort(solutions[:, OUT_UNIT], kind="stable")]
@@ -183,8 +192,13 @@ class Streamset:
             route = self._routes[solutions[start, OUT_UNIT]]
             part = solutions[start:end]
             route.view.step(part if route.product is None else route.product.step(route.part, part))
+            self._note_due(route.query)
         for product in self._products:
             product.tidy(now, event)
+
+    def _note_due(self, number: int) -> None:
+        due = self._queries[number][1].due
+        self._due_at[number] = FOREVER if due is None else due
 
     def _due(self, bound: int) -> tuple[Ints, Columns]:
         """Takes the rows up to `bound` from the queues, in time order; within an instant by stream, as they came."""
@@ -257,6 +271,9 @@ class Streamset:
         self._learner.restore(state["learner"])
         for (_, view), saved in zip(self._queries, state["views"], strict=True):
             view.restore(saved)
+        for number, _ in enumerate(self._queries):
+            if number not in self._gone:
+                self._note_due(number)
         if state["matcher"] is not None:
             self.matcher(intern).restore(state["matcher"])
         for product, saved in zip(self._products, state["products"], strict=True):

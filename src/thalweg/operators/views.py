@@ -194,6 +194,15 @@ class RelationView(View):
                 self._report(at)
         self._report_until(until)
 
+    @property
+    def due(self) -> int | None:
+        """The earliest instant at which something will be shown without a further triple."""
+        due = super().due
+        if self._steps and self._reported is not None and len(self._answer.content()[0]):
+            step = self._next_step(self._reported)
+            return step if due is None else min(due, step)
+        return due
+
     def _report_until(self, until: int) -> None:
         """Makes the step reports after the last one, up to `until`; the answer did not change meanwhile."""
         if self._steps and self._reported is not None and len(self._answer.content()[0]):
