@@ -105,24 +105,28 @@ class ContinuousQuery:
         delta = self._view.poll()
         if not len(delta):
             return []
-        arena = self._session.arena
-        columns = [arena.texts(delta.ids[:, k]) for k in range(len(self.names))]
-        graphs: Iterable[str | None] = [None] * len(delta)
-        if self.query.per_event:
-            graphs = _graph_texts(arena, delta.graph)
+        columns, graphs = self.texts(delta)
         ops = ["+" if op > 0 else "-" for op in delta.op.tolist()]
-        bindings = self._bindings(columns, len(delta))
-        return [Row(*cells) for cells in zip(delta.at.tolist(), ops, bindings, graphs, strict=True)]
+        names, cells = list(columns), list(zip(*columns.values(), strict=True)) or [()] * len(delta)
+        return [
+            Row(at, op, dict(zip(names, row, strict=True)), graph)
+            for at, op, row, graph in zip(delta.at.tolist(), ops, cells, graphs, strict=True)
+        ]
 
     def drain(self) -> Delta:
-        """The same as columns of ids, which `names` names; texts are in the session's arena."""
+        """The same as columns of ids, which `names` names; `texts` has them as texts."""
         return self._view.poll()
 
-    def _bindings(self, columns: list[list[str]], rows: int) -> Iterator[dict[str, str]]:
-        order = [name for name in self.query.select if name in self._fixed or name in self.names]
-        for k in range(rows):
-            texts = {name: column[k] for name, column in zip(self.names, columns, strict=True)} | self._fixed
-            yield {name: texts[name] for name in order}
+    def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:
+        """The columns of a delta as N-Triples texts, by variable in the order of SELECT, and the graphs of its rows."""
+        arena = self._session.arena
+        columns = {name: arena.texts(delta.ids[:, place]) for place, name in enumerate(self.names)}
+        columns |= {name: [text] * len(delta) for name, text in self._fixed.items()}
+        graphs: list[str | None] = [None] * len(delta)
+        named = np.flatnonzero(delta.graph)
+        for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
+            graphs[place] = text
+        return {name: columns[name] for name in self.query.select if name in columns}, graphs
 
 
 class Session:
@@ -423,12 +427,6 @@ class Session:
         self.arena.compact(np.concatenate([np.empty(0, np.int64), *self.live_ids()]))
         self.stats.compactions += 1
         self._compact_at = max(_FEW_BYTES, 2 * self.arena.used_bytes)
-
-
-def _graph_texts(arena: Arena, graphs: Ints) -> list[str | None]:
-    named = graphs != 0
-    texts = iter(arena.texts(graphs[named]))
-    return [next(texts) if there else None for there in named.tolist()]
 
 
 def _drained(kept: deque[T]) -> list[T]:

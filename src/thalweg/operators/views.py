@@ -32,6 +32,9 @@ class Delta:
     def __len__(self) -> int:
         return len(self.at)
 
+    def __getitem__(self, rows: slice) -> Delta:
+        return Delta(self.at[rows], self.op[rows], self.graph[rows], self.ids[rows])
+
     @classmethod
     def empty(cls, width: int) -> Delta:
         """A delta without rows."""
