@@ -135,7 +135,9 @@ class Chunk:
         differing = arena.merge(records)
         if differing is None:
             return self
-        return replace(self, **{name: replace_ids(getattr(self, name), *differing) for name in ("g", "s", "p", "o")})
+        return replace(
+            self, **{name: replace_ids(getattr(self, name), *differing) for name in ("g", "s", "p", "o")}
+        )
 
 
 def replace_ids(column: Ids, old: Ids, new: Ids) -> Ids:

@@ -148,7 +148,9 @@ def test_reading_by_several_threads_gives_the_same_batches_in_the_same_order(tmp
     seen = []
     for threads in (1, 2, 3):
         arena = Arena()
-        events = read_events([path], "http://ex/s", arena, Prune.everything(), ReadOptions(piece=500, threads=threads))
+        events = read_events(
+            [path], "http://ex/s", arena, Prune.everything(), ReadOptions(piece=500, threads=threads)
+        )
         rows, rejects = [], []
         for batch in events:
             texts = [arena.texts(getattr(batch, name)) for name in "spo"]
