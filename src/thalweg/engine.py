@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Const, Query
+from thalweg.answers import ContinuousQuery, Late, Stats, Stream
 from thalweg.errors import DataError, UsageError
 from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.runs import runs
 from thalweg.operators.streamset import BEGINNING, Columns, Strategy, Streamset
-from thalweg.operators.views import Delta, View
-from thalweg.plan.program import shown_variables
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch
@@ -34,99 +33,12 @@ _KEPT = 10_000
 _FEW_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A result row: when, whether it came (+) or went (-), and the terms as N-Triples text."""
-
-    at: int
-    op: str
-    bindings: dict[str, str]
-    graph: str | None = None
-
-    def __getitem__(self, name: str) -> str:
-        return self.bindings[name]
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """An event that came after its stream's watermark."""
-
-    stream: str
-    at: int
-    watermark: int
-    event: int
-    triples: int
-    reason: str
-
-
-@dataclass
-class _Stream:
-    """What the session knows of a stream, whoever asks for it."""
-
-    name: str
-    clock: int = BEGINNING
-    watermark: int = BEGINNING
-    events: int = 0
-
-
-@dataclass
-class Stats:
-    """What a session has seen so far."""
-
-    events: int = 0
-    triples: int = 0
-    late: int = 0
-    quarantined: int = 0
-    unheard: int = 0
-    compactions: int = 0
-
-
 @dataclass
 class _Kept:
     """Outputs beside the answers, the most recent of each."""
 
     late: deque[Late] = field(default_factory=lambda: deque(maxlen=_KEPT))
     quarantine: deque[Reject] = field(default_factory=lambda: deque(maxlen=_KEPT))
-
-
-class ContinuousQuery:
-    """A registered query: poll it for what its answer has gained and lost."""
-
-    def __init__(self, session: Session, query: Query, view: View, home: Streamset) -> None:
-        self.query = query
-        self.names = shown_variables(query)
-        self._fixed = {name: const.text for name, const in query.fixed if name in query.select}
-        self._session = session
-        self._view = view
-        self._home = home
-
-    def poll(self) -> list[Row]:
-        """Everything since the last poll, in time order."""
-        delta = self._view.poll()
-        if not len(delta):
-            return []
-        columns, graphs = self.texts(delta)
-        ops = ["+" if op > 0 else "-" for op in delta.op.tolist()]
-        names, cells = list(columns), list(zip(*columns.values(), strict=True)) or [()] * len(delta)
-        return [
-            Row(at, op, dict(zip(names, row, strict=True)), graph)
-            for at, op, row, graph in zip(delta.at.tolist(), ops, cells, graphs, strict=True)
-        ]
-
-    def drain(self) -> Delta:
-        """The same as columns of ids, which `names` names; `texts` has them as texts."""
-        return self._view.poll()
-
-    def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:
-        """The columns of a delta as N-Triples texts, by variable in the order of SELECT, and the graphs of its rows."""
-        arena = self._session.arena
-        columns = {name: arena.texts(delta.ids[:, place]) for place, name in enumerate(self.names)}
-        columns |= {name: [text] * len(delta) for name, text in self._fixed.items()}
-        graphs: list[str | None] = [None] * len(delta)
-        named = np.flatnonzero(delta.graph)
-        for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
-            graphs[place] = text
-        return {name: columns[name] for name in self.query.select if name in columns}, graphs
 
 
 class Session:
@@ -162,7 +74,7 @@ class Session:
         self._on_error = on_error
         self._blank_nodes = blank_nodes
         self._strategy = strategy
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._sets: list[Streamset] = []
         self._queries: list[ContinuousQuery] = []
         self._kept = _Kept()
@@ -184,7 +96,7 @@ class Session:
         query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
         home = self._home(query)
         view = home.add(query)
-        registered = ContinuousQuery(self, query, view, home)
+        registered = ContinuousQuery(self.arena, query, view, home)
         self._queries.append(registered)
         self._prune = None
         return registered
@@ -194,7 +106,7 @@ class Session:
         if query not in self._queries:
             raise UsageError("this query is not registered in this session")
         self._queries.remove(query)
-        query._home.remove(query._view, self.arena.intern)
+        query.home.remove(query.view, self.arena.intern)
         self._sets = [home for home in self._sets if len(home)]
         self._prune = None
 
@@ -299,7 +211,8 @@ class Session:
     @classmethod
     def restore(cls, data: bytes) -> Session:
         """The session that was saved; `queries` has its queries in the order of their registration."""
-        return restore(cls, data)
+        session: Session = restore(cls, data)
+        return session
 
     @property
     def queries(self) -> list[ContinuousQuery]:
@@ -345,8 +258,8 @@ class Session:
 
     # Inside
 
-    def _stream(self, name: str) -> _Stream:
-        return self._streams.setdefault(name, _Stream(name))
+    def _stream(self, name: str) -> Stream:
+        return self._streams.setdefault(name, Stream(name))
 
     def _event(self, stream: str, at: int, graph: str | bytes, name: str | None, op: int) -> EventBatch:
         self._pushes += 1
@@ -382,7 +295,7 @@ class Session:
             )
         return reader
 
-    def _in_time(self, state: _Stream, rows: Columns, before: Ints) -> Columns:
+    def _in_time(self, state: Stream, rows: Columns, before: Ints) -> Columns:
         """The rows that are not late; the others go to the late output.
 
         An event is late when its time is before the watermark that the events before it have set, whatever

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from thalweg.engine import Row, Session
+from thalweg.answers import Row
+from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
 from thalweg.spark import host
 from thalweg.spark.encode import Reading, encode_piece

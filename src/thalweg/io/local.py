@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import os
+import re
 import time
 from collections.abc import Iterator
 
-from thalweg.engine import ContinuousQuery, Session
+from thalweg.answers import ContinuousQuery
+from thalweg.engine import Session
 from thalweg.io.files import PIECE, FileEvents, ReadOptions, read_events
 from thalweg.io.job import Job, Outcome, count
 from thalweg.io.progress import Interrupts, Meter
