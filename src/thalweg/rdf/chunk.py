@@ -135,9 +135,8 @@ class Chunk:
         differing = arena.merge(records)
         if differing is None:
             return self
-        return replace(
-            self, **{name: replace_ids(getattr(self, name), *differing) for name in ("g", "s", "p", "o")}
-        )
+        g, s, p, o = (replace_ids(column, *differing) for column in (self.g, self.s, self.p, self.o))
+        return replace(self, g=g, s=s, p=p, o=o)
 
 
 def replace_ids(column: Ids, old: Ids, new: Ids) -> Ids:
