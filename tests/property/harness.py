@@ -87,10 +87,16 @@ class Feed:
 
     def __init__(self, questions: Sequence[Question], **options: Any) -> None:
         self.session = tw.Session(**options)
-        self.emitted = [Emitted(question, self.session.register(question.text())) for question in questions]
-        names = {stream for question in questions for stream in question.streams}
-        self.watermarks = dict.fromkeys(names, NEVER)
+        self.emitted: list[Emitted] = []
+        self.watermarks: dict[str, int] = {}
         self.numbers: Counter[str] = Counter()
+        for question in questions:
+            self.register(question)
+
+    def register(self, question: Question) -> None:
+        self.emitted.append(Emitted(question, self.session.register(question.text())))
+        for stream in question.streams:
+            self.watermarks.setdefault(stream, NEVER)
 
     def push(self, event: Event) -> None:
         """One event through the front door."""

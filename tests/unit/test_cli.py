@@ -163,6 +163,13 @@ def test_a_row_of_now_carries_its_graph(thalweg, tmp_path):
     assert "left out: 1 statement of the default graph" in done.err
 
 
+def test_a_row_of_now_has_no_graph_where_its_event_has_none(thalweg, tmp_path):
+    (tmp_path / "now.rq").write_text(f"SELECT * FROM STREAM <{EX}s> [NOW] {{ ?x <{EX}p> ?y }}")
+    (tmp_path / "s.nt").write_text(f"<{EX}a> <{EX}p> <{EX}b> .\n")
+    done = thalweg("run", "now.rq", "--stream", f"{EX}s=s.nt")
+    assert done.out.startswith('{"at": "1970-01-01T00:00:00Z", "op": "+", "bindings": ')
+
+
 def test_the_time_predicate_can_be_another_one(thalweg, tmp_path):
     (tmp_path / "bare.rq").write_text(f"SELECT * {{ ?x <{EX}knows> ?y }}")
     typed = '"1970-01-01T00:00:00.005Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'

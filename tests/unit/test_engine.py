@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import thalweg as tw
 from thalweg.rdf.arena import Arena
+from thalweg.rdf.framing import Framer
+from thalweg.rdf.ntriples import GENERATED_AT, Reader
 
 S = "http://ex/s"
 T = "http://ex/t"
@@ -127,6 +130,24 @@ def test_an_event_before_the_watermark_is_late_and_says_why():
     assert "1 ms before the watermark 1970-01-01T00:00:00.01Z" in late.reason
     assert session.late() == []
     assert session.stats.late == 1
+
+
+@pytest.mark.parametrize("cuts", [[], [2], [4], [2, 4]])
+def test_whether_an_event_is_late_depends_on_no_batch_and_no_query(cuts):
+    """The event at 10 has nothing that the query wants, and still makes the one at 5 late."""
+    lines = []
+    for graph, at, predicate in (("g", 1, "p"), ("h", 10, "unwanted"), ("i", 5, "p"), ("j", 10, "p")):
+        lines.append(f'<http://ex/{graph}> {GENERATED_AT.decode()} "{at}" .\n')
+        lines.append(f"<http://ex/a{at}> <http://ex/{predicate}> <http://ex/b> <http://ex/{graph}> .\n")
+    session = tw.Session()
+    query = session.register(select("?x :p ?y", window=""))
+    reader = Reader(session.arena, session.prune(), syntax="nq", source="doc")
+    framer = Framer(S, mode="graphs", arena=session.arena)
+    for start, end in pairwise([0, *cuts, len(lines)]):
+        session.push_events(framer.frame(reader.read("".join(lines[start:end]).encode(), offset=start)))
+    session.push_events(framer.close())
+    assert [row[2] for row in shown(query.poll())] == ["a1 b", "a10 b"]
+    assert [late.at for late in session.late()] == [5000]
 
 
 def test_malformed_lines_go_to_the_quarantine_and_the_rest_of_the_graph_goes_on():

@@ -20,7 +20,6 @@ from thalweg.engine import Session
 from thalweg.io.files import pieces, read_events
 from thalweg.lang import parse
 from thalweg.operators.streamset import Streamset
-from thalweg.plan.program import shown_variables
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.ntriples import Reader
 from thalweg.rdf.prune import Prune, Signature
@@ -129,7 +128,7 @@ class Encoded:
     def seconds_a_triple(self, query: Query, warm: int) -> tuple[float, int]:
         """Windows, matching and output of the stream after the first `warm` triples; also the live rows."""
         home = Streamset([STREAM])
-        view = home.add(query, len(shown_variables(query)))
+        view = home.add(query)
         begun = 0.0
         for start in range(0, len(self.s), _BATCH):
             if start <= warm < start + _BATCH:

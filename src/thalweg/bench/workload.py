@@ -15,8 +15,9 @@ import numpy as np
 import pyoxigraph
 from numpy.typing import NDArray
 
+from thalweg.answers import ContinuousQuery
 from thalweg.bench.report import Report
-from thalweg.engine import ContinuousQuery, Session
+from thalweg.engine import Session
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.ntriples import Reader

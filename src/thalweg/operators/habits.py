@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from thalweg.algebra.nodes import Const, Pattern, Query
 from thalweg.kernels import match as kernel
 from thalweg.kernels.store import ROW_O, ROW_P, ROW_S, ROW_TO, SPO
 from thalweg.operators.matcher import Matcher
+from thalweg.operators.state import State
 from thalweg.plan.delta import components, plan_component
 from thalweg.plan.program import Habits, Interner, store_key
 
@@ -45,11 +47,30 @@ class Learner:
         self._seen = counters.copy()
         self._look_at = int(counters[kernel.INSERTED]) + min(4 * int(inserted) + 1, _LONGEST_WAIT)
         learnt = self._measure(matcher, queries, intern, now)
+        if toil:  # somebody is walking much for little: that is a hub, whether the sample has met it or not
+            learnt = replace(learnt, hubs=True)
         before, self.habits = self.habits, learnt
         return learnt.hubs != before.hubs or any(
             _orders(query, before, number) != _orders(query, learnt, number)
             for number, query in enumerate(queries)
         )
+
+    def state(self) -> State:
+        """What has been learnt."""
+        fanout = [
+            [query, pattern, index, rows]
+            for query, found in self.habits.fanout.items()
+            for (pattern, index), rows in found.items()
+        ]
+        return {"fanout": fanout, "hubs": self.habits.hubs, "look_at": self._look_at, "seen": self._seen}
+
+    def restore(self, state: State) -> None:
+        """Knows what a saved learner knew."""
+        fanout: dict[int, dict[tuple[int, int], float]] = {}
+        for query, pattern, index, rows in state["fanout"]:
+            fanout.setdefault(query, {})[pattern, index] = rows
+        self.habits = Habits(fanout, state["hubs"])
+        self._look_at, self._seen = state["look_at"], state["seen"]
 
     def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Habits:
         samples = [matcher.stores.live_rows(store, _SAMPLE) for store in range(len(matcher.stores))]
@@ -60,9 +81,10 @@ class Learner:
         for number, query in enumerate(queries):
             for pattern, index in _probes(query, self.habits, number):
                 store = stores.index(store_key(query.sources[query.patterns[pattern].source]))
-                keys = _fitting(samples[store], query.patterns[pattern], intern)[:_KEYS]
+                keys = _fitting(samples[store], query.patterns[pattern], intern)
                 if index == SPO or not len(keys):
                     continue
+                keys = keys[:: max(1, len(keys) // _KEYS)]
                 s, p, o = (np.ascontiguousarray(keys[:, column]) for column in (ROW_S, ROW_P, ROW_O))
                 reach = float(kernel.mean_reach(matcher.stores.descriptors, store, index, s, p, o, _MOST))
                 fanout[number][pattern, index] = reach

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from thalweg.kernels import match as kernel
 from thalweg.kernels.store import FOREVER, NEVER
+from thalweg.operators.state import State
 from thalweg.operators.windows import WindowStores
 from thalweg.plan.program import Program
 
@@ -92,6 +93,16 @@ class Matcher:
         """Takes other plans that may need other indexes."""
         self.replace_program(program)
         self.stores.index(program.indexes, now)
+
+    def state(self) -> State:
+        """The windows, and the work done so far."""
+        return {"stores": self.stores.state(), "counters": self.counters}
+
+    def restore(self, state: State) -> None:
+        """Goes on where a saved matcher was."""
+        self.stores.restore(state["stores"])
+        self.counters[:] = state["counters"]
+        self._until[:] = FOREVER  # rows are there, and nobody has asked yet whose
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that the stores still use."""

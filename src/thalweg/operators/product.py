@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO, OUT_WEIGHT
 from thalweg.operators.runs import runs
+from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]
 _FEW = 64
@@ -46,6 +47,15 @@ class Product:
             elif len(known) > self._tidy_at[part]:
                 self._parts[part] = _netted(known[known[:, OUT_TO] > now])
                 self._tidy_at[part] = max(_FEW, 2 * len(self._parts[part]))
+
+    def state(self) -> State:
+        """The live solutions of the parts."""
+        return {"parts": self._parts}
+
+    def restore(self, state: State) -> None:
+        """Holds what a saved product held."""
+        self._parts = state["parts"]
+        self._tidy_at = [max(_FEW, 2 * len(known)) for known in self._parts]
 
     def live_ids(self) -> list[Ints]:
         """The term ids of the solutions that are kept."""

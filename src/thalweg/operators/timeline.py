@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from thalweg.kernels import rowmap, timeline
 from thalweg.kernels.match import OUT_BINDINGS
+from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]
 _FEW = 64
@@ -67,6 +68,22 @@ class Timeline:
         """The bindings of everything that waits."""
         return self._rows[self._heap[: self._size, 1], 1:]
 
+    def state(self) -> State:
+        """What waits: times, and weights with bindings."""
+        return {"times": self._heap[: self._size, 0], "rows": self._rows[self._heap[: self._size, 1]]}
+
+    def restore(self, state: State) -> None:
+        """Waits for what a saved timeline waited for."""
+        order = np.argsort(state["times"], kind="stable")
+        self.__init__(self._width)  # type: ignore[misc]
+        self._reserve(len(order))
+        # In order of time the entries are a heap, and slot k holds entry k.
+        self._heap[: len(order), 0] = state["times"][order]
+        self._heap[: len(order), 1] = np.arange(len(order))
+        self._rows[: len(order)] = state["rows"][order]
+        self._size = len(order)
+        self._free = timeline.chain_free(self._rows, len(order), len(self._rows), -1)
+
     def _reserve(self, size: int) -> None:
         old = len(self._heap)
         if size <= old:
@@ -106,6 +123,16 @@ class CountedRows:
         """The rows that are there, and how often."""
         there = self._counts[: self._used] > 0
         return self._rows[: self._used][there], self._counts[: self._used][there]
+
+    def state(self) -> State:
+        """The rows and their multiplicities."""
+        rows, counts = self.content()
+        return {"rows": rows, "counts": counts}
+
+    def restore(self, state: State) -> None:
+        """Holds what a saved multiset held."""
+        self._reset(_FEW)
+        self.add(state["counts"], state["rows"])
 
     def _reserve(self, more: int) -> None:
         if self._used + more <= len(self._rows):

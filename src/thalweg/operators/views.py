@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from thalweg.algebra.nodes import Query, Range
 from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
 from thalweg.operators.runs import runs
+from thalweg.operators.state import State
 from thalweg.operators.timeline import CountedRows, Timeline, consolidate
 
 Ints = NDArray[np.int64]
@@ -30,6 +31,9 @@ class Delta:
 
     def __len__(self) -> int:
         return len(self.at)
+
+    def __getitem__(self, rows: slice) -> Delta:
+        return Delta(self.at[rows], self.op[rows], self.graph[rows], self.ids[rows])
 
     @classmethod
     def empty(cls, width: int) -> Delta:
@@ -110,6 +114,21 @@ class View:
         """The memory of what waits or is counted."""
         return self._timeline.nbytes + self._counts.nbytes
 
+    def state(self) -> State:
+        """Everything that the view still has to show or to know."""
+        waiting = Delta.concat(self._out, self.width)
+        return {
+            "timeline": self._timeline.state(),
+            "counts": self._counts.state(),
+            "out": [waiting.at, waiting.op, waiting.graph, waiting.ids],
+        }
+
+    def restore(self, state: State) -> None:
+        """Goes on where a saved view was."""
+        self._timeline.restore(state["timeline"])
+        self._counts.restore(state["counts"])
+        self._out = [Delta(*state["out"])] if len(state["out"][0]) else []
+
     def _changes(self, until: int) -> tuple[Ints, Ints, Ints]:
         """The netted changes due at or before `until`; with DISTINCT, those of the set."""
         times, weights, rows = consolidate(*self._timeline.pop(until))
@@ -178,6 +197,15 @@ class RelationView(View):
                 self._report(at)
         self._report_until(until)
 
+    @property
+    def due(self) -> int | None:
+        """The earliest instant at which something will be shown without a further triple."""
+        due = super().due
+        if self._steps and self._reported is not None and len(self._answer.content()[0]):
+            step = self._next_step(self._reported)
+            return step if due is None else min(due, step)
+        return due
+
     def _report_until(self, until: int) -> None:
         """Makes the step reports after the last one, up to `until`; the answer did not change meanwhile."""
         if self._steps and self._reported is not None and len(self._answer.content()[0]):
@@ -199,6 +227,16 @@ class RelationView(View):
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be shown."""
         return [*super().live_ids(), self._answer.content()[0].ravel()]
+
+    def state(self) -> State:
+        """Everything that the view still has to show or to know."""
+        return {**super().state(), "answer": self._answer.state(), "reported": self._reported}
+
+    def restore(self, state: State) -> None:
+        """Goes on where a saved view was."""
+        super().restore(state)
+        self._answer.restore(state["answer"])
+        self._reported = state["reported"]
 
 
 class EventView(View):

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Now, Range, Unbounded, Window
 from thalweg.kernels import store as kernel
+from thalweg.operators.state import State
 
 _FEW_ROWS = 256
 _FEW_ENTRIES = 512
@@ -152,6 +153,24 @@ class WindowStores:
         tail, head = self.descriptors[number, [kernel.TAIL, kernel.HEAD]].tolist()
         stride = 1 if most is None else max(1, (head - tail) // most)
         return ring[np.arange(tail, head, stride) & (len(ring) - 1)]
+
+    def state(self) -> State:
+        """The rows of each store, without links: indexes are made anew when they are restored."""
+        return {
+            "rows": [self.live_rows(number)[:, : kernel.ROW_TIME + 1] for number in range(len(self))],
+            "events": self.descriptors[:, kernel.EVENT],
+        }
+
+    def restore(self, state: State) -> None:
+        """Holds what saved stores held."""
+        for number, rows in enumerate(state["rows"]):
+            size = max(_FEW_ROWS, 1 << (2 * len(rows)).bit_length())
+            ring = np.zeros((size, rows.shape[1]), np.int64)
+            ring[: len(rows)] = rows
+            self._rings[number] = ring
+            self.descriptors[number, [kernel.TAIL, kernel.HEAD]] = 0, len(rows)
+            self._replant(number, size, kernel.NEVER)
+        self.descriptors[:, kernel.EVENT] = state["events"]
 
     def __len__(self) -> int:
         return len(self._rings)

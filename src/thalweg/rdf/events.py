@@ -32,11 +32,16 @@ class EventBatch:
     events: int = 0
     op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Left out, all rows are inserts."""
+    before: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """The largest time of an event before the row's own, with or without rows; left out, the rows tell."""
 
     def __post_init__(self) -> None:
         if not self.op.size:
             object.__setattr__(self, "op", np.ones(self.s.size, dtype=np.int64))
-        if len({getattr(self, name).size for name in _COLUMNS}) != 1:
+        if (
+            self.before.size not in (0, self.s.size)
+            or len({getattr(self, name).size for name in _COLUMNS}) != 1
+        ):
             raise ValueError("columns of different lengths")
 
     def __len__(self) -> int:

@@ -178,12 +178,15 @@ class Framer:
         if not timed.all():
             columns = _pick(columns, timed[columns[0] - first])
             rejects += self._untimed(done[~timed, kernel.GRAPH])
-        if timed.any():
-            self._clock = max(self._clock, int(times[timed].max()))
+        # Events without rows count too: whether one is late must not depend on what queries want.
+        seen = np.maximum.accumulate(np.concatenate([[self._clock], np.where(timed, times, NO_TIME)]))
+        self._clock = int(seen[-1])
         event, graph, s, p, o = columns
-        time = times[event - first]
         events = int(np.count_nonzero(timed))
-        return EventBatch(self.stream, time, event, graph, s, p, o, self._clock, rejects, events)
+        place = event - first
+        return EventBatch(
+            self.stream, times[place], event, graph, s, p, o, self._clock, rejects, events, before=seen[place]
+        )
 
     def _untimed(self, graphs: Ids) -> tuple[Reject, ...]:
         assert self.arena is not None

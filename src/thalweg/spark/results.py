@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from thalweg.engine import ContinuousQuery, Row
+from thalweg.answers import ContinuousQuery, Row
+from thalweg.kernels.arena import locate
+from thalweg.kernels.bits import SLACK
+from thalweg.kernels.texts import lay_out
 from thalweg.operators.views import Delta
 from thalweg.rdf.arena import Arena
 
@@ -26,11 +29,20 @@ _SIGNS = pa.array(["-", "+"])
 
 
 def texts_of(arena: Arena, ids: np.ndarray) -> pa.Array:
-    """The texts of ids as an Arrow column; each distinct id is decoded once, and 0 is null."""
+    """The texts of ids as an Arrow column, each distinct one copied once from the arena; 0 is null."""
     coded = pa.array(ids.ravel()).dictionary_encode()
     distinct = coded.dictionary.to_numpy()
-    words = [text or None for text in arena.texts(distinct)]
-    return pa.array(words, pa.string()).take(coded.indices)
+    places = np.empty((len(distinct), 2), np.int64)
+    locate(arena.slots, arena.log, distinct, places)
+    if (places[distinct != 0, 0] < 0).any():
+        raise KeyError("the arena lacks a term of the answer")
+    offsets = np.zeros(len(distinct) + 1, np.int32)
+    np.cumsum(places[:, 1], out=offsets[1:])
+    target = np.empty(int(offsets[-1]) + 4 * SLACK, np.uint8)
+    lay_out(arena.log, places, offsets, target)
+    known = pa.py_buffer(np.packbits(distinct != 0, bitorder="little")) if (distinct == 0).any() else None
+    buffers = [known, pa.py_buffer(offsets), pa.py_buffer(target)]
+    return pa.Array.from_buffers(pa.string(), len(distinct), buffers).take(coded.indices)
 
 
 def columns_of(query: ContinuousQuery, arena: Arena, delta: Delta) -> pa.RecordBatch:

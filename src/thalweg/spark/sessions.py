@@ -66,6 +66,7 @@ def session(app: str = "thalweg", cores: int = 2, **conf: str) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
+        "spark.python.daemon.module": "thalweg.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",

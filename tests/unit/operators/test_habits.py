@@ -17,7 +17,7 @@ class Bench:
     def __init__(self, where: str) -> None:
         self.home = Streamset([STREAM])
         query = parse(f"PREFIX : <http://ex/> SELECT * FROM STREAM <{STREAM}> WHERE {{ {where} }}")
-        self.view = self.home.add(query, len(query.select))
+        self.view = self.home.add(query)
         known: dict[bytes, int] = {}
         self.intern = lambda text: known.setdefault(text, len(known) + 1)
         for name in "abcd":

@@ -1,0 +1,47 @@
+"""Spark's daemon of Python workers with the engine loaded: every worker that it forks can begin at once.
+
+Spark hands tasks to its workers in turn, so that four or more of them would each load the libraries and the
+compiled kernels, in the middle of some batch. Spark runs this file by the setting `spark.python.daemon.module`.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+_TEXT = "SELECT * FROM STREAM <urn:s> [RANGE 1s] WHERE { ?x <urn:p> ?y . ?y <urn:p> ?z }"
+
+
+def preload() -> None:
+    """Load everything that a task uses, by one small run through all of it."""
+    from thalweg.engine import Session
+    from thalweg.io.files import ReadOptions
+    from thalweg.spark.encode import Reading, encode_piece
+    from thalweg.spark.host import Host
+    from thalweg.spark.live import Arrival, Job, Live
+
+    session = Session()
+    session.register(_TEXT)
+    job = Job(_TEXT, None, Reading(session.prune(), ReadOptions()))
+    live = Live(Host(job).job)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "a.nt"
+        file.write_bytes(b"<urn:a> <urn:p> <urn:a> .\n" * 200)
+        piece = {
+            **{"stream": "urn:s", "path": str(file), "source": "a", "start": 0, "end": file.stat().st_size},
+            **{"seq": 0, "syntax": "nt", "last": True},
+        }
+        for batch in encode_piece(job.reading, piece):
+            row = batch.to_pylist()[0]
+            live.take(Arrival(*(row[name] for name in Arrival._fields)))
+    list(live.results())
+
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    # The same daemon also serves the processes that plan a source: they need none of it.
+    if sys.argv[1:] == ["pyspark.worker"]:
+        preload()
+    manager()
