@@ -9,7 +9,8 @@ from thalweg.errors import DataError, QueryError, ThalwegError, UnsupportedError
 
 if TYPE_CHECKING:
     from thalweg import spark
-    from thalweg.engine import ContinuousQuery, Late, Row, Session
+    from thalweg.answers import ContinuousQuery, Late, Row
+    from thalweg.engine import Session
     from thalweg.lang import parse
     from thalweg.plan.explain import explain
 
@@ -32,9 +33,9 @@ __all__ = [
 # Public names whose modules load Numba, rdflib or PySpark; they are loaded when first asked for, so that
 # `import thalweg` and the command line's help are quick.
 _LAZY = {
-    "ContinuousQuery": "thalweg.engine",
-    "Late": "thalweg.engine",
-    "Row": "thalweg.engine",
+    "ContinuousQuery": "thalweg.answers",
+    "Late": "thalweg.answers",
+    "Row": "thalweg.answers",
     "Session": "thalweg.engine",
     "explain": "thalweg.plan.explain",
     "parse": "thalweg.lang",

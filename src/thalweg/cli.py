@@ -174,10 +174,12 @@ def demo() -> None:
 
 @app.command()
 def bench(
-    suite: Annotated[str, typer.Argument(metavar="[SUITE]", help="Which figures.")] = "lubm",
+    suite: Annotated[
+        str, typer.Argument(metavar="[SUITE]", help="lubm, seas, taxi, snb, dynamic or memory.")
+    ] = "lubm",
     data: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="A file to use instead of a generated one (.nt, .nt.gz)."),
+        typer.Option(metavar="PATH", help="A file to use instead of generated data (.nt, .csv, .gz)."),
     ] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="PATH", help="The figures as JSON [bench-SUITE.json].")

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from thalweg.engine import Row
+from thalweg.answers import Row
 from thalweg.errors import ThalwegError
 from thalweg.instants import show_instant
 from thalweg.testing.generate import GRID, smart_grid

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Const, Query
+from thalweg.answers import ContinuousQuery, Late, Stats, Stream
 from thalweg.errors import DataError, UsageError
 from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.runs import runs
-from thalweg.operators.streamset import BEGINNING, Columns, Streamset
-from thalweg.operators.views import Delta, View
-from thalweg.plan.program import shown_variables
+from thalweg.operators.streamset import BEGINNING, Columns, Strategy, Streamset
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch
@@ -34,104 +33,12 @@ _KEPT = 10_000
 _FEW_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A result row: when, whether it came (+) or went (-), and the terms as N-Triples text.
-
-    `0` stands for a report whose answer is empty, where the query asks for these; it has no bindings.
-    """
-
-    at: int
-    op: str
-    bindings: dict[str, str]
-    graph: str | None = None
-
-    def __getitem__(self, name: str) -> str:
-        return self.bindings[name]
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """An event that came after its stream's watermark."""
-
-    stream: str
-    at: int
-    watermark: int
-    event: int
-    triples: int
-    reason: str
-
-
-@dataclass
-class _Stream:
-    """What the session knows of a stream, whoever asks for it."""
-
-    name: str
-    clock: int = BEGINNING
-    watermark: int = BEGINNING
-    events: int = 0
-
-
-@dataclass
-class Stats:
-    """What a session has seen so far."""
-
-    events: int = 0
-    triples: int = 0
-    late: int = 0
-    quarantined: int = 0
-    unheard: int = 0
-    compactions: int = 0
-
-
 @dataclass
 class _Kept:
     """Outputs beside the answers, the most recent of each."""
 
     late: deque[Late] = field(default_factory=lambda: deque(maxlen=_KEPT))
     quarantine: deque[Reject] = field(default_factory=lambda: deque(maxlen=_KEPT))
-
-
-class ContinuousQuery:
-    """A registered query: poll it for what its answer has gained and lost."""
-
-    def __init__(self, session: Session, query: Query, view: View, home: Streamset) -> None:
-        self.query = query
-        self.names = shown_variables(query)
-        self._fixed = {name: const.text for name, const in query.fixed if name in query.select}
-        self._session = session
-        self._view = view
-        self._home = home
-
-    def poll(self) -> list[Row]:
-        """Everything since the last poll, in time order."""
-        return self.rows(self._view.poll())
-
-    def rows(self, delta: Delta) -> list[Row]:
-        """The rows of a delta of this query."""
-        if not len(delta):
-            return []
-        arena = self._session.arena
-        ids = delta.ids[delta.op != 0]
-        columns = [arena.texts(ids[:, k]) for k in range(len(self.names))]
-        graphs: Iterable[str | None] = [None] * len(delta)
-        if self.query.per_event:
-            graphs = _graph_texts(arena, delta.graph)
-        bindings = self._bindings(columns, len(ids))
-        return [
-            Row(at, sign, next(bindings) if sign != "0" else {}, graph)
-            for at, sign, graph in zip(delta.at.tolist(), delta.signs, graphs, strict=True)
-        ]
-
-    def drain(self) -> Delta:
-        """The same as columns of ids, which `names` names; texts are in the session's arena."""
-        return self._view.poll()
-
-    def _bindings(self, columns: list[list[str]], rows: int) -> Iterator[dict[str, str]]:
-        order = [name for name in self.query.select if name in self._fixed or name in self.names]
-        for k in range(rows):
-            texts = {name: column[k] for name, column in zip(self.names, columns, strict=True)} | self._fixed
-            yield {name: texts[name] for name in order}
 
 
 class Session:
@@ -154,15 +61,20 @@ class Session:
         on_error: str = "quarantine",
         blank_nodes: BlankNodes = "event",
         arena: Arena | None = None,
+        strategy: Strategy = "incremental",
     ) -> None:
+        """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch."""
         if on_error not in ("quarantine", "fail"):
             raise UsageError(f'on_error is "quarantine" or "fail", not {on_error!r}')
+        if strategy not in ("incremental", "reevaluate"):
+            raise UsageError(f'strategy is "incremental" or "reevaluate", not {strategy!r}')
         self.arena = arena or Arena()
         self.stats = Stats()
         self._lateness = _span(lateness)
         self._on_error = on_error
         self._blank_nodes = blank_nodes
-        self._streams: dict[str, _Stream] = {}
+        self._strategy = strategy
+        self._streams: dict[str, Stream] = {}
         self._sets: list[Streamset] = []
         self._queries: list[ContinuousQuery] = []
         self._kept = _Kept()
@@ -184,7 +96,7 @@ class Session:
         query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
         home = self._home(query)
         view = home.add(query)
-        registered = ContinuousQuery(self, query, view, home)
+        registered = ContinuousQuery(self.arena, query, view, home)
         self._queries.append(registered)
         self._prune = None
         return registered
@@ -194,17 +106,19 @@ class Session:
         if query not in self._queries:
             raise UsageError("this query is not registered in this session")
         self._queries.remove(query)
-        query._home.remove(query._view, self.arena.intern)
+        query.home.remove(query.view, self.arena.intern)
         self._sets = [home for home in self._sets if len(home)]
         self._prune = None
 
     def _home(self, query: Query) -> Streamset:
         """The streamset for a query: shared with those over the same streams that saw the same events."""
         streams = tuple(sorted(query.streams))
+        # [NOW] looks at each event alone: there is nothing to re-evaluate.
+        strategy: Strategy = "incremental" if query.per_event else self._strategy
         for home in self._sets:
-            if home.streams == streams and not home.started:
+            if home.streams == streams and not home.started and home.strategy == strategy:
                 return home
-        home = Streamset(streams)
+        home = Streamset(streams, strategy)
         for name in streams:
             home.feed(name, None, self._stream(name).clock, self._stream(name).watermark)
         self._sets.append(home)
@@ -302,7 +216,8 @@ class Session:
     @classmethod
     def restore(cls, data: bytes) -> Session:
         """The session that was saved; `queries` has its queries in the order of their registration."""
-        return restore(cls, data)
+        session: Session = restore(cls, data)
+        return session
 
     @property
     def queries(self) -> list[ContinuousQuery]:
@@ -339,7 +254,15 @@ class Session:
     @property
     def nbytes(self) -> int:
         """The memory of windows, views and terms."""
-        return self.arena.nbytes + sum(home.nbytes for home in self._sets)
+        return sum(self.memory().values())
+
+    def memory(self) -> dict[str, int]:
+        """Bytes allocated: windows (rows and their indexes), answers (what views wait for or count, and the parts
+        of products), terms. Partial matches are not stored at all.
+        """
+        windows = sum(home.window_bytes for home in self._sets)
+        answers = sum(home.answer_bytes for home in self._sets)
+        return {"windows": windows, "answers": answers, "terms": self.arena.nbytes}
 
     @property
     def live_triples(self) -> int:
@@ -348,8 +271,8 @@ class Session:
 
     # Inside
 
-    def _stream(self, name: str) -> _Stream:
-        return self._streams.setdefault(name, _Stream(name))
+    def _stream(self, name: str) -> Stream:
+        return self._streams.setdefault(name, Stream(name))
 
     def _event(self, stream: str, at: int, graph: str | bytes, name: str | None, op: int) -> EventBatch:
         self._pushes += 1
@@ -385,7 +308,7 @@ class Session:
             )
         return reader
 
-    def _in_time(self, state: _Stream, rows: Columns, before: Ints) -> Columns:
+    def _in_time(self, state: Stream, rows: Columns, before: Ints) -> Columns:
         """The rows that are not late; the others go to the late output.
 
         An event is late when its time is before the watermark that the events before it have set, whatever
@@ -421,7 +344,9 @@ class Session:
 
     def _run(self, homes: list[Streamset]) -> None:
         for home in homes:
+            before = home.absent
             home.run(self.arena.intern)
+            self.stats.absent += home.absent - before
         if self.arena.used_bytes > self._compact_at:
             self.compact()
 
@@ -430,12 +355,6 @@ class Session:
         self.arena.compact(np.concatenate([np.empty(0, np.int64), *self.live_ids()]))
         self.stats.compactions += 1
         self._compact_at = max(_FEW_BYTES, 2 * self.arena.used_bytes)
-
-
-def _graph_texts(arena: Arena, graphs: Ints) -> list[str | None]:
-    named = graphs != 0
-    texts = iter(arena.texts(graphs[named]))
-    return [next(texts) if there else None for there in named.tolist()]
 
 
 def _drained(kept: deque[T]) -> list[T]:

@@ -7,24 +7,22 @@ and plans are made anew. Nothing in them is code: bytes from elsewhere can be wr
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
+from thalweg.answers import ContinuousQuery, Stats, Stream
 from thalweg.errors import UsageError
 from thalweg.lang import parse
 from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
 
-if TYPE_CHECKING:
-    from thalweg.engine import ContinuousQuery, Session
-
 FORMAT = 1
 
 
-def save(session: Session) -> bytes:
-    """The session as bytes."""
+def save(session: Any) -> bytes:
+    """The session (of `engine`, which is built upon this) as bytes."""
     session.compact()
     homes = session._sets
     state: State = {
@@ -53,14 +51,12 @@ def save(session: Session) -> bytes:
 
 
 def _place(query: ContinuousQuery, homes: list[Streamset]) -> list[int]:
-    home = query._home
-    return [homes.index(home), next(k for k, (_, view) in enumerate(home._queries) if view is query._view)]
+    home = query.home
+    return [homes.index(home), next(k for k, (_, view) in enumerate(home._queries) if view is query.view)]
 
 
-def restore(kind: type[Session], data: bytes) -> Session:
+def restore(kind: Any, data: bytes) -> Any:
     """The session of such bytes; `queries` has its queries in the order of their registration."""
-    from thalweg.engine import ContinuousQuery, Stats, _Stream
-
     try:
         state = unpack(data, FORMAT)
     except ValueError as error:
@@ -72,7 +68,7 @@ def restore(kind: type[Session], data: bytes) -> Session:
     session._lateness = options["lateness"]
     session.stats = Stats(**state["stats"])
     session._pushes = state["pushes"]
-    session._streams = {saved["name"]: _Stream(**saved) for saved in state["streams"]}
+    session._streams = {saved["name"]: Stream(**saved) for saved in state["streams"]}
     if session.arena.merge(state["terms"]) is not None:
         raise UsageError("the session cannot be restored: its terms have other ids in this version")
     for saved in state["homes"]:
@@ -84,5 +80,5 @@ def restore(kind: type[Session], data: bytes) -> Session:
     for place, number in state["queries"]:
         home = session._sets[place]
         query, view = home._queries[number]
-        session._queries.append(ContinuousQuery(session, query, view, home))
+        session._queries.append(ContinuousQuery(session.arena, query, view, home))
     return session

@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from thalweg.engine import Row, Session
+from thalweg.answers import Row
+from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
 from thalweg.spark import host
 from thalweg.spark.encode import Reading, encode_piece
@@ -130,6 +131,11 @@ def chunks_of(job: Job, stream: str, path: Path, *, piece_bytes: int) -> list[pa
 
 def in_process(job: Job, streams: dict[str, Path]) -> list[Row]:
     """What the runner of this process makes of the same files."""
+    return in_process_with_late(job, streams)[0]
+
+
+def in_process_with_late(job: Job, streams: dict[str, Path]) -> tuple[list[Row], int]:
+    """The same, and the number of late events."""
     session = Session(lateness=job.lateness)
     query = session.register(job.text)
     for stream, path in streams.items():
@@ -138,7 +144,7 @@ def in_process(job: Job, streams: dict[str, Path]) -> list[Row]:
         for batch in events:
             session.push_events(batch)
         session.finish(stream, drain=job.drain)
-    return query.poll()
+    return query.poll(), session.stats.late
 
 
 def told(rows: Sequence[Row]) -> list[tuple[Any, ...]]:

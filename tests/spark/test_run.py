@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.spark.fakes import in_process, job_of, told
-from thalweg.engine import Row
+from thalweg.answers import Row
 from thalweg.errors import QueryError, UsageError
 from thalweg.io.files import ReadOptions
 

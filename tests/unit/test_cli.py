@@ -163,6 +163,13 @@ def test_a_row_of_now_carries_its_graph(thalweg, tmp_path):
     assert "left out: 1 statement of the default graph" in done.err
 
 
+def test_a_row_of_now_has_no_graph_where_its_event_has_none(thalweg, tmp_path):
+    (tmp_path / "now.rq").write_text(f"SELECT * FROM STREAM <{EX}s> [NOW] {{ ?x <{EX}p> ?y }}")
+    (tmp_path / "s.nt").write_text(f"<{EX}a> <{EX}p> <{EX}b> .\n")
+    done = thalweg("run", "now.rq", "--stream", f"{EX}s=s.nt")
+    assert done.out.startswith('{"at": "1970-01-01T00:00:00Z", "op": "+", "bindings": ')
+
+
 def test_the_time_predicate_can_be_another_one(thalweg, tmp_path):
     (tmp_path / "bare.rq").write_text(f"SELECT * {{ ?x <{EX}knows> ?y }}")
     typed = '"1970-01-01T00:00:00.005Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
@@ -287,6 +294,27 @@ def test_spark_without_java_is_one_sentence(thalweg, monkeypatch, tmp_path):
     assert done.code == 2
     assert done.err.startswith("thalweg: Spark needs Java 17 or newer, and there is none")
     assert done.err.count("\n") == 1
+
+
+def test_a_window_by_count_and_empty_reports_are_written_by_run(thalweg, tmp_path):
+    knows = f"<{EX}knows>"
+    (tmp_path / "last.rq").write_text(f"SELECT ?a FROM STREAM <{EX}people> [ELEMENTS 1] {{ ?a {knows} ?b }}")
+    run = ("run", "--stream", f"{EX}people=people.nt")
+    rows = [(op, bindings["a"]) for _, op, bindings in thalweg(*run, "last.rq").rows]
+    ann, ben, cem = (f"<{EX}{name}>" for name in ("ann", "ben", "cem"))
+    assert sorted(rows) == sorted([("+", ann), ("-", ann), ("+", ben), ("-", ben), ("+", cem)])
+    window = "[ELEMENTS 1 REPORT WINDOW-CLOSE WITH EMPTY]"
+    (tmp_path / "told.rq").write_text(
+        f"REGISTER RSTREAM <{EX}o> AS SELECT ?b FROM STREAM <{EX}people> {window} {{ <{EX}ann> {knows} ?b }}"
+    )
+    assert [(op, b) for _, op, b in thalweg(*run, "told.rq").rows] == [
+        ("+", {"b": ben}),
+        ("0", {}),
+        ("0", {}),
+    ]
+    thalweg(*run, "told.rq", "--out", "told.csv")
+    table = list(csv.reader((tmp_path / "told.csv").open()))
+    assert [row[1:] for row in table[1:]] == [["+", "", ben], ["0", "", ""], ["0", "", ""]]
 
 
 def test_explain_shows_how_a_query_is_read(thalweg, tmp_path):

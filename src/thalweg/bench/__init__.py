@@ -11,9 +11,11 @@ from thalweg.errors import UsageError
 
 def suites() -> dict[str, Callable[..., Report]]:
     """The suites by name."""
-    from thalweg.bench import lubm
+    from thalweg.bench import dynamic, lubm, memory, seas, snb, taxi
 
-    return {"lubm": lubm.run}
+    return {
+        module.__name__.rsplit(".", 1)[1]: module.run for module in (lubm, seas, taxi, snb, dynamic, memory)
+    }
 
 
 def run(suite: str, *, data: Path | None = None, quick: bool = False, spark: bool = True) -> Report:

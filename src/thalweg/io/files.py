@@ -5,14 +5,17 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from thalweg.errors import UsageError
 from thalweg.rdf.arena import Arena, Ids
-from thalweg.rdf.chunk import Reject
+from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer, Mode
 from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes, Reader, Syntax
@@ -131,8 +134,12 @@ class ReadOptions:
     time_predicate: bytes = GENERATED_AT
     piece: int = 4 * 1024 * 1024
     """Bytes read at once: large enough to make a call worth it, small enough for the cache."""
+    threads: int = 1
+    """Cores that read; with more than one, pieces are read beside each other and beside the matching."""
 
     def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise UsageError(f"{self.threads} threads cannot read")
         if self.per_event < 1:
             raise UsageError(f"an event of {self.per_event} statements")
         if self.rate is not None and self.rate <= 0:
@@ -191,24 +198,49 @@ class FileEvents:
         stream = self.framer.stream
         timed = self.framer.mode == "graphs"
         for path, syntax in self._files:
-            reader = Reader(
-                self.arena,
-                self.prune,
+            make = partial(
+                Reader,
+                prune=self.prune,
                 syntax=syntax,
                 source=path,
                 blank_nodes=self.options.blank_nodes,
                 per_event=self.options.per_event,
                 time_predicate=self.options.time_predicate if timed else b"",
             )
-            source = pieces(path, self.options.piece, reuse=True)
-            for offset, data in source:
-                chunk = reader.read(data, offset=offset)
+            source = pieces(path, self.options.piece, reuse=self.options.threads == 1)
+            for chunk in self._chunks(source, make):
                 self.statements += chunk.statements
-                self.bytes += len(data)
                 yield self.framer.frame(chunk)
             if source.rejects:
                 yield EventBatch.empty(stream, self.framer.clock, tuple(source.rejects))
         yield self.framer.close()
+
+    def _chunks(self, source: pieces, make: Callable[[Arena], Reader]) -> Iterator[Chunk]:
+        """The chunks of a file in order, read here or by several threads."""
+        if self.options.threads == 1:
+            reader = make(self.arena)
+            for offset, data in source:
+                self.bytes += len(data)
+                yield reader.read(data, offset=offset)
+            return
+
+        def read(offset: int, data: memoryview) -> tuple[Chunk, bytes]:
+            # An arena of its own: that of the session belongs to the thread that matches.
+            arena = Arena()
+            chunk = make(arena).read(data, offset=offset)
+            return chunk, chunk.records(arena)
+
+        with ThreadPoolExecutor(self.options.threads, "thalweg-read") as pool:
+            under_way: deque[Future[tuple[Chunk, bytes]]] = deque()
+            for offset, data in source:
+                self.bytes += len(data)
+                under_way.append(pool.submit(read, offset, data))
+                if len(under_way) > self.options.threads + 1:
+                    chunk, records = under_way.popleft().result()
+                    yield chunk.adopted(records, self.arena)
+            while under_way:
+                chunk, records = under_way.popleft().result()
+                yield chunk.adopted(records, self.arena)
 
 
 def read_events(

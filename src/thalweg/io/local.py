@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
 
-from thalweg.engine import ContinuousQuery, Session
+from thalweg.answers import ContinuousQuery
+from thalweg.engine import Session
 from thalweg.io.files import PIECE, FileEvents, ReadOptions, read_events
 from thalweg.io.job import Job, Outcome, count
 from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.writers import Records, Writer, open_writer
-from thalweg.operators.views import Delta
 from thalweg.rdf.chunk import NO_TIME
 from thalweg.rdf.ntriples import GENERATED_AT
 
 _ROWS = 1 << 16
+_MOST_THREADS = 4  # reading is then no longer what a run waits for
 _SCOPED = re.compile(rb"_:e[0-9a-f]+-")
 
 
@@ -33,7 +35,7 @@ def run_job(job: Job, meter: Meter) -> Outcome:
         with open_writer(job.outputs.results, job.columns) as writer, Interrupts() as interrupts:
             for _ in _side_by_side(sources, session, quarantine, drain=job.drain):
                 late.write(session.late())
-                _deliver(query, session, writer)
+                _deliver(query, writer)
                 meter.update(
                     size=sum(source.bytes for source in sources.values()),
                     triples=sum(source.statements for source in sources.values()),
@@ -65,6 +67,7 @@ def _open(job: Job, session: Session) -> dict[str, FileEvents]:
         time_predicate=GENERATED_AT if predicate is None else f"<{predicate.strip('<>')}>".encode(),
         # What one stream is ahead of another waits in memory, so that several are read in smaller steps.
         piece=PIECE if len(files) == 1 else PIECE // 8,
+        threads=min(os.cpu_count() or 1, _MOST_THREADS),
     )
     sources = {
         stream: read_events(paths, stream, session.arena, session.prune(), options)
@@ -92,25 +95,16 @@ def _side_by_side(
         yield
 
 
-def _deliver(query: ContinuousQuery, session: Session, writer: Writer) -> None:
+def _deliver(query: ContinuousQuery, writer: Writer) -> None:
     delta = query.drain()
-    signs = delta.signs
-    fixed = {name: value.text for name, value in query.query.fixed if name in writer.names}
     if query.query.tells_empty:  # rows of two shapes
         writer.write(query.rows(delta))
-        delta = Delta.empty(0)
-    for start in range(0, len(delta), _ROWS):
-        part = slice(start, start + _ROWS)
-        at = delta.at[part].tolist()
-        texts = {
-            name: session.arena.texts(delta.ids[part, column]) for column, name in enumerate(query.names)
-        }
-        texts |= {name: [text] * len(at) for name, text in fixed.items()}
-        graph = None
-        if query.query.per_event:
-            graph = [text or None for text in session.arena.texts(delta.graph[part])]
-        writer.columns(at, signs[part], texts, graph)
-    if signs:
+    else:
+        for start in range(0, len(delta), _ROWS):
+            part = delta[start : start + _ROWS]
+            texts, graphs = query.texts(part)
+            writer.columns(part.at.tolist(), part.signs, texts, graphs if query.query.per_event else None)
+    if len(delta):
         writer.flush()
 
 

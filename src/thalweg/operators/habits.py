@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,8 @@ class Learner:
         self._seen = counters.copy()
         self._look_at = int(counters[kernel.INSERTED]) + min(4 * int(inserted) + 1, _LONGEST_WAIT)
         learnt = self._measure(matcher, queries, intern, now)
+        if toil:  # somebody is walking much for little: that is a hub, whether the sample has met it or not
+            learnt = replace(learnt, hubs=True)
         before, self.habits = self.habits, learnt
         return learnt.hubs != before.hubs or any(
             _orders(query, before, number) != _orders(query, learnt, number)
@@ -78,9 +81,10 @@ class Learner:
         for number, query in enumerate(queries):
             for pattern, index in _probes(query, self.habits, number):
                 store = stores.index(store_key(query.sources[query.patterns[pattern].source]))
-                keys = _fitting(samples[store], query.patterns[pattern], intern)[:_KEYS]
+                keys = _fitting(samples[store], query.patterns[pattern], intern)
                 if index == SPO or not len(keys):
                     continue
+                keys = keys[:: max(1, len(keys) // _KEYS)]
                 s, p, o = (np.ascontiguousarray(keys[:, column]) for column in (ROW_S, ROW_P, ROW_O))
                 reach = float(kernel.mean_reach(matcher.stores.descriptors, store, index, s, p, o, _MOST))
                 fanout[number][pattern, index] = reach

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query
 from thalweg.algebra.windows import Count, Range, Unbounded
-from thalweg.kernels.match import OUT_TO, OUT_UNIT
+from thalweg.errors import UsageError
+from thalweg.kernels.match import ABSENT, OUT_FROM, OUT_TO, OUT_UNIT
+from thalweg.kernels.store import FOREVER
 from thalweg.operators.feeds import CountFeeds, in_order, split
 from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.product import Product
+from thalweg.operators.reevaluate import Reevaluator
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
 from thalweg.plan.program import Interner, Program, compile_program, shown_variables
 
 Ints = NDArray[np.int64]
+Strategy = Literal["incremental", "reevaluate"]
 Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
 
 BEGINNING = int(np.iinfo(np.int64).min)
@@ -40,6 +45,7 @@ class _Queue:
 class _Route:
     """Where the solutions of a unit go: to a view, or as one part of a product that goes there."""
 
+    query: int
     view: View
     product: Product | None
     part: int
@@ -48,17 +54,21 @@ class _Route:
 class Streamset:
     """Streams merged by time; the queries over them share stores, dispatch and one run of the kernel."""
 
-    def __init__(self, streams: Sequence[str]) -> None:
+    def __init__(self, streams: Sequence[str], strategy: Strategy = "incremental") -> None:
         self.streams = tuple(streams)
+        self.strategy = strategy
+        self._again: Reevaluator | None = None
         self.started = False
         self._queues = {stream: _Queue() for stream in self.streams}
         self._queries: list[tuple[Query, View]] = []
         self._gone: set[int] = set()
+        self._due_at = np.empty(0, np.int64)
         self._matcher: Matcher | None = None
         self._learner = Learner()
         self._routes: list[_Route] = []
         self._products: list[Product] = []
         self._counts: CountFeeds | None = None
+        self._counting: list[int] = []
         self._bound = BEGINNING
         self._drain = False
 
@@ -66,12 +76,15 @@ class Streamset:
         """Takes a query in; only before the first row."""
         view = view_of(query, len(shown_variables(query)))
         self._queries.append((query, view))
+        self._due_at = np.append(self._due_at, FOREVER)
         self._matcher = None
         return view
 
     def remove(self, view: View, intern: Interner) -> None:
         """Lets a query go; the others keep their windows."""
-        self._gone.update(k for k, (_, other) in enumerate(self._queries) if other is view)
+        number = next(k for k, (_, other) in enumerate(self._queries) if other is view)
+        self._gone.add(number)
+        self._due_at[number] = FOREVER
         if self._matcher is not None:
             self._matcher.replace_program(self._compile(intern))
 
@@ -118,11 +131,17 @@ class Streamset:
         """Processes everything up to the smallest watermark of the streams."""
         bound = self._target()
         feed, columns = self._due(bound)
-        if len(feed):
-            self.matcher(intern)
+        if len(feed) or self.strategy == "reevaluate":
+            self._prepare(intern)
         if self._counts is not None:
             feed, columns = self._counts.step(feed, columns, bound)
-        if len(feed):
+            for number in self._counting:
+                if number not in self._gone:
+                    self._note_due(number)
+        if self._again is not None:
+            for solutions in self._again.step(feed, columns, bound):
+                self._deliver(solutions, now=int(solutions[0, OUT_FROM]))
+        elif len(feed):
             matcher = self.matcher(intern)
             for solutions in matcher.step(feed, *columns):
                 self._deliver(solutions, now=int(columns[0][0]))
@@ -133,17 +152,32 @@ class Streamset:
             self._bound = bound
             if self._matcher is not None and not len(feed):
                 self._matcher.stores.evict(bound)
-        for _, view in self._active():
-            view.advance(bound)
+        # Most views of many have nothing to say most of the time: they are not even asked.
+        for number in np.flatnonzero(self._due_at <= bound).tolist():
+            self._queries[number][1].advance(bound)
+            self._note_due(number)
 
     def matcher(self, intern: Interner) -> Matcher:
         """The matcher, made when it is first needed."""
         if self._matcher is None:
             self._matcher = Matcher(self._compile(intern))
-            self._route(self._matcher.program)
-            counts = CountFeeds(self._matcher.program, self._queries, intern)
-            self._counts = counts if len(counts) else None
+            self._set_up(self._matcher.program, intern)
         return self._matcher
+
+    def _prepare(self, intern: Interner) -> None:
+        """Makes what matches, if it is not there yet."""
+        if self.strategy == "incremental":
+            self.matcher(intern)
+        elif self._again is None:
+            self._again = Reevaluator(self._compile(intern))
+            self._set_up(self._again.program, intern)
+
+    def _set_up(self, program: Program, intern: Interner) -> None:
+        """Makes what stands before and behind the matching: countings, products, ways to views."""
+        self._route(program)
+        counts = CountFeeds(program, self._queries, intern)
+        self._counts = counts if len(counts) else None
+        self._counting = [number for number, (query, _) in enumerate(self._queries) if query.by_count]
 
     def _route(self, program: Program) -> None:
         """Decides for each unit of the program where its solutions go."""
@@ -157,7 +191,7 @@ class Streamset:
                 columns = [[names.index(name) for name in unit.shown] for unit in units]
                 product = Product(columns, per_event=query.per_event)
                 self._products.append(product)
-            self._routes += [_Route(view, product, part) for part in range(len(units))]
+            self._routes += [_Route(number, view, product, part) for part in range(len(units))]
 
     def _compile(self, intern: Interner) -> Program:
         queries = [query for query, _ in self._queries]
@@ -172,6 +206,7 @@ class Streamset:
         """Hands solutions to the views of their queries; no later one begins before `now`."""
         if len(self._routes) == 1:
             self._routes[0].view.step(solutions)
+            self._note_due(0)
             return
         event = int(solutions[-1, OUT_TO])
         solutions = solutions[np.argsort(solutions[:, OUT_UNIT], kind="stable")]
@@ -179,8 +214,13 @@ class Streamset:
             route = self._routes[solutions[start, OUT_UNIT]]
             part = solutions[start:end]
             route.view.step(part if route.product is None else route.product.step(route.part, part))
+            self._note_due(route.query)
         for product in self._products:
             product.tidy(now, event)
+
+    def _note_due(self, number: int) -> None:
+        due = self._queries[number][1].due
+        self._due_at[number] = FOREVER if due is None else due
 
     def _due(self, bound: int) -> tuple[Ints, Columns]:
         """Takes the rows up to `bound` from the queues, in time order; within an instant by stream, as they came."""
@@ -197,8 +237,9 @@ class Streamset:
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that stores, queues and views still use."""
-        if self._matcher is not None:
-            yield from self._matcher.live_ids()
+        for keeper in (self._matcher, self._again):
+            if keeper is not None:
+                yield from keeper.live_ids()
         for queue in self._queues.values():
             for _, _, graph, s, p, o, _ in queue.parts:
                 yield from (graph, s, p, o)
@@ -211,6 +252,8 @@ class Streamset:
 
     def state(self) -> State:
         """Everything but the queries themselves."""
+        if self.strategy != "incremental":
+            raise UsageError("a session that re-evaluates cannot be saved: it is for comparison")
         return {
             "started": self.started,
             "bound": self._bound,
@@ -242,6 +285,9 @@ class Streamset:
         self._learner.restore(state["learner"])
         for (_, view), saved in zip(self._queries, state["views"], strict=True):
             view.restore(saved)
+        for number, _ in enumerate(self._queries):
+            if number not in self._gone:
+                self._note_due(number)
         if state["matcher"] is not None:
             self.matcher(intern).restore(state["matcher"])
         for product, saved in zip(self._products, state["products"], strict=True):
@@ -264,9 +310,18 @@ class Streamset:
         return self._matcher.stores.live if self._matcher is not None else 0
 
     @property
-    def nbytes(self) -> int:
-        """The memory of windows and views."""
-        stores = self._matcher.nbytes if self._matcher is not None else 0
+    def absent(self) -> int:
+        """How many deletes found nothing to delete."""
+        return int(self._matcher.counters[ABSENT]) if self._matcher is not None else 0
+
+    @property
+    def window_bytes(self) -> int:
+        """The memory of the windows, with their indexes."""
+        return self._matcher.nbytes if self._matcher is not None else 0
+
+    @property
+    def answer_bytes(self) -> int:
+        """The memory of what views wait for or count, and of the parts of products."""
         views = sum(view.nbytes for _, view in self._active())
         counts = self._counts.nbytes if self._counts is not None else 0
-        return stores + views + counts + sum(product.nbytes for product in self._products)
+        return views + counts + sum(product.nbytes for product in self._products)

@@ -20,6 +20,7 @@ from thalweg.operators.state import State
 from thalweg.operators.timeline import CountedRows, Timeline, consolidate
 
 Ints = NDArray[np.int64]
+_NEVER = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Delta:
 
     def __len__(self) -> int:
         return len(self.at)
+
+    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Delta:
+        return Delta(self.at[rows], self.op[rows], self.graph[rows], self.ids[rows])
 
     @property
     def signs(self) -> list[str]:
@@ -197,7 +201,7 @@ class RelationView(View):
         self._looks = [w.looks for w in windows if w.looks is not None]
         self._tell_empty = query.tells_empty
         self._ticks: deque[int] = deque()
-        self._reported: int | None = None
+        self._reported = _NEVER
 
     def tick(self, reports: Ints) -> None:
         """Hears at which instants a window by count is reported."""
@@ -217,16 +221,29 @@ class RelationView(View):
             self._report(at)
         self._report_until(until)
 
+    @property
+    def due(self) -> int | None:
+        """The earliest instant at which something will be shown without a further triple."""
+        coming = [super().due, self._ticks[0] if self._ticks else None]
+        if self._repeats:
+            coming.append(self._next(self._reported))
+        return min((instant for instant in coming if instant is not None), default=None)
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether there is something to report at an instant that changes nothing."""
+        return self._reported != _NEVER and (self._tell_empty or len(self._answer.content()[0]) > 0)
+
     def _report_until(self, until: int) -> None:
         """Makes the reports after the last one, up to `until`; the answer did not change meanwhile."""
-        if self._reported is not None and (self._tell_empty or len(self._answer.content()[0])):
+        if self._repeats:
             at = self._next(self._reported)
             while at is not None and at <= until:
                 self._report(at)
                 at = self._next(at)
         while self._ticks and self._ticks[0] <= until:
             self._ticks.popleft()
-        if self._reported is not None:
+        if self._reported != _NEVER:
             self._reported = max(self._reported, until)
 
     def _next(self, at: int) -> int | None:

@@ -96,8 +96,9 @@ def plan_component(
             continue
         bound = {name for number in node for name in query.patterns[number].variables}
         left = [number for number in part if number not in node]
-        near = [number for number in left if bound.intersection(query.patterns[number].variables)]
-        ranked = sorted(near, key=lambda number: _rank(query.patterns[number], number, bound, fanout or {}))
+        # A pattern that shares nothing with the bound ones yet is the best next one only beside a hub: where few rows
+        # fit it at all, and each can be checked against the hub.
+        ranked = sorted(left, key=lambda number: _rank(query.patterns[number], number, bound, fanout or {}))
         steps = [
             Step(number, index_for(query.patterns[number], bound), node | {number})
             for number in (ranked if free else ranked[:1])
@@ -113,7 +114,8 @@ def index_for(pattern: Pattern, bound: set[str]) -> int:
     return _INDEX[s, p, o]
 
 
-def _rank(pattern: Pattern, number: int, bound: set[str], fanout: Fanout) -> tuple[float, int, int]:
+def _rank(pattern: Pattern, number: int, bound: set[str], fanout: Fanout) -> tuple[bool, float, int, int]:
     index = index_for(pattern, bound)
     constants = sum(not isinstance(term, Var) for term in pattern.terms)
-    return (fanout.get((number, index), _GUESS[index]), -constants, number)
+    apart = not bound.intersection(pattern.variables)
+    return (apart, fanout.get((number, index), _GUESS[index]), -constants, number)

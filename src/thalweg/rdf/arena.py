@@ -118,8 +118,11 @@ class Arena:
 
     def records_of(self, ids: Ids) -> bytes:
         """Records of these ids only (they may repeat; 0 and unknown ones are passed over)."""
+        wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
+        if not wanted.any():
+            return b""
         flags = np.zeros(self.slots.size // 2, dtype=np.uint8)
-        kernel.mark(self.slots, np.ascontiguousarray(ids, dtype=np.int64).ravel(), flags)
+        kernel.mark(self.slots, wanted, flags)
         return self._gather(flags)[0].tobytes()
 
     def _gather(self, flags: Bytes, room: int = 0) -> tuple[Bytes, Bytes]:

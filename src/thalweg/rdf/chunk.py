@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -80,7 +80,7 @@ class Chunk:
             }
         ).encode()
         varying = [column for column, same in zip(columns, constant, strict=True) if not same]
-        records = arena.records_of(np.concatenate([self.g, self.s, self.p, self.o]))
+        records = self.records(arena)
         body = b"".join([front, *(column.tobytes() for column in varying), records])
         squeezed = pa.compress(body, codec="lz4_raw", asbytes=True)
         pays = len(squeezed) < len(body) * 9 // 10
@@ -108,12 +108,9 @@ class Chunk:
                 at += 8 * rows
             else:
                 columns.append(np.full(rows, value, dtype=np.int64))
-        differing = arena.merge(body[at:])
-        if differing is not None:
-            columns[1:5] = [replace_ids(column, *differing) for column in columns[1:5]]
         number, g, s, p, o, time = columns
         rejects = tuple(Reject(**reject) for reject in front["rejects"])
-        return Chunk(
+        chunk = Chunk(
             statements=front["statements"],
             lines=front["lines"],
             number=number,
@@ -127,6 +124,19 @@ class Chunk:
             unnamed=front["unnamed"],
             source=front["source"],
         )
+        return chunk.adopted(body[at:], arena)
+
+    def records(self, arena: Arena) -> bytes:
+        """The terms that the chunk needs, from the arena that it was read into."""
+        return arena.records_of(np.concatenate([self.g, self.s, self.p, self.o]))
+
+    def adopted(self, records: bytes | memoryview, arena: Arena) -> Chunk:
+        """The chunk with its terms in another arena, where ids that collide are replaced."""
+        differing = arena.merge(records)
+        if differing is None:
+            return self
+        g, s, p, o = (replace_ids(column, *differing) for column in (self.g, self.s, self.p, self.o))
+        return replace(self, g=g, s=s, p=p, o=o)
 
 
 def replace_ids(column: Ids, old: Ids, new: Ids) -> Ids:

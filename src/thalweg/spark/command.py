@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from thalweg.engine import Row
+from thalweg.answers import Row
 from thalweg.errors import DataError
 from thalweg.io.job import Job, Outcome
 from thalweg.io.local import hints, place

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from thalweg.engine import ContinuousQuery, Late, Session
+from thalweg.answers import ContinuousQuery, Late
+from thalweg.engine import Session
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch

@@ -11,7 +11,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from thalweg.engine import Row, Session
+from thalweg.answers import Row
+from thalweg.engine import Session
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.io.files import ReadOptions
 from thalweg.rdf.framing import Mode

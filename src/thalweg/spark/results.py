@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from thalweg.engine import ContinuousQuery, Row
+from thalweg.answers import ContinuousQuery, Row
 from thalweg.kernels.arena import locate
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.texts import lay_out

@@ -1,6 +1,7 @@
 """Seeded generators of streams: LUBM-shaped N-Triples, and a smart grid as timestamped N-Quads graphs.
 
-`python -m thalweg.testing.generate lubm 100000 lubm.nt.gz` or `... grid 5000 grid.nq` writes a file.
+`python -m thalweg.testing.generate lubm 100000 lubm.nt.gz` or `... grid 5000 grid.nq` writes a file; `social` is
+that of `generate_social`.
 
 The shape of the first (classes, predicates, their numbers per department and their order in the file) follows
 the profile that the Lehigh University Benchmark publishes; the program and its random numbers are our own.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -228,12 +229,15 @@ def write(pieces: Iterator[str], path: str | Path) -> int:
 def main() -> None:
     """The command line: which stream, how many triples or readings, and where to."""
     parser = argparse.ArgumentParser(prog="python -m thalweg.testing.generate", description=main.__doc__)
-    parser.add_argument("kind", choices=["lubm", "grid"])
-    parser.add_argument("count", type=int, help="triples of lubm, or readings of grid")
+    parser.add_argument("kind", choices=["lubm", "grid", "social"])
+    parser.add_argument("count", type=int, help="triples of lubm and social, or readings of grid")
     parser.add_argument("path", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    pieces = (lubm if given.kind == "lubm" else smart_grid)(given.count, seed=given.seed)
+    from thalweg.testing.generate_social import social
+
+    kinds: dict[str, Callable[..., Iterator[str]]] = {"lubm": lubm, "grid": smart_grid, "social": social}
+    pieces = kinds[given.kind](given.count, seed=given.seed)
     print(f"{given.path}: {write(pieces, given.path):,} bytes of text")
 
 

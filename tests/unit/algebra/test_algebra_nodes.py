@@ -1,7 +1,8 @@
 import pytest
 from queries import P, query
 
-from thalweg.algebra.nodes import Const, Pattern, Range, Source, Var
+from thalweg.algebra.nodes import Const, Pattern, Source, Var
+from thalweg.algebra.windows import CLOSE, Count, Range, Report
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,26 @@ def test_nodes_refuse_nonsense(make):
 def test_a_window_has_a_length(window):
     with pytest.raises(ValueError, match="longer than nothing"):
         Range(*window)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Count("MINUTES", 5),
+        lambda: Count("ELEMENTS", 0),
+        lambda: Count("ELEMENTS", 5, 0),
+        lambda: Range(5, bounds="CLOSED"),
+        lambda: Range(5, report=Report(CLOSE)),
+        lambda: Report("NEVER"),
+        lambda: Report("PERIODIC"),
+        lambda: Report("PERIODIC", 0),
+        lambda: Report("WINDOW-CLOSE", 5),
+        lambda: Report("NON-EMPTY", empty=True),
+    ],
+)
+def test_windows_and_reports_refuse_nonsense(make):
+    with pytest.raises(ValueError, match=r"\w"):
+        make()
 
 
 @pytest.mark.parametrize(

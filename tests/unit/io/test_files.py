@@ -130,3 +130,32 @@ def test_what_the_framer_holds_survives_compaction(tmp_path: Path) -> None:
         seen += len(batch)
         arena.compact(events.live())
     assert seen == 40
+
+
+@pytest.mark.parametrize("mode", ["triples", "graphs"])
+def test_reading_by_several_threads_gives_the_same_batches_in_the_same_order(tmp_path, mode):
+    lines = []
+    for k in range(400):
+        if mode == "graphs":
+            lines.append(f'<http://ex/g{k}> <http://www.w3.org/ns/prov#generatedAtTime> "{k}" .')
+            lines += [f"<http://ex/s{k}> <http://ex/p> _:b{j} <http://ex/g{k}> ." for j in range(3)]
+        else:
+            lines.append(f'<http://ex/s{k % 7}> <http://ex/p> "caf\\u00e9 {k}" .')
+        if k % 50 == 49:
+            lines.append("not a statement")
+    path = tmp_path / ("s.nq" if mode == "graphs" else "s.nt")
+    path.write_text("\n".join(lines))
+    seen = []
+    for threads in (1, 2, 3):
+        arena = Arena()
+        events = read_events(
+            [path], "http://ex/s", arena, Prune.everything(), ReadOptions(piece=500, threads=threads)
+        )
+        rows, rejects = [], []
+        for batch in events:
+            texts = [arena.texts(getattr(batch, name)) for name in "spo"]
+            rows += zip(batch.time.tolist(), batch.event.tolist(), *texts, strict=True)
+            rejects += [(reject.line, reject.reason) for reject in batch.rejects]
+        seen.append((rows, rejects, events.statements, events.bytes))
+    assert seen[0] == seen[1] == seen[2]
+    assert len(seen[0][0]) >= 400

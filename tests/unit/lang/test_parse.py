@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from thalweg.algebra.nodes import Const, Now, Range, Unbounded, Var
+from thalweg.algebra.nodes import Const, Var
+from thalweg.algebra.windows import Now, Range, Unbounded
 from thalweg.lang import parse
 
 EX = "http://ex/"

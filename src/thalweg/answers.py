@@ -1,0 +1,115 @@
+"""What a session gives back: registered queries with their rows, late events, counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from thalweg.algebra.nodes import Query
+from thalweg.operators.streamset import BEGINNING, Streamset
+from thalweg.operators.views import Delta, View
+from thalweg.plan.program import shown_variables
+from thalweg.rdf.arena import Arena
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A result row: when, whether it came (+) or went (-), and the terms as N-Triples text.
+
+    `0` stands for a report whose answer is empty, where the query asks for these; it has no bindings.
+    """
+
+    at: int
+    op: str
+    bindings: dict[str, str]
+    graph: str | None = None
+
+    def __getitem__(self, name: str) -> str:
+        return self.bindings[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """An event that came after its stream's watermark."""
+
+    stream: str
+    at: int
+    watermark: int
+    event: int
+    triples: int
+    reason: str
+
+
+@dataclass
+class Stream:
+    """What the session knows of a stream, whoever asks for it."""
+
+    name: str
+    clock: int = BEGINNING
+    watermark: int = BEGINNING
+    events: int = 0
+
+
+@dataclass
+class Stats:
+    """What a session has seen so far.
+
+    `unheard` counts events of streams that no query reads, `absent` deletes of triples that were not there (once for
+    each window that was asked).
+    """
+
+    events: int = 0
+    triples: int = 0
+    late: int = 0
+    quarantined: int = 0
+    unheard: int = 0
+    absent: int = 0
+    compactions: int = 0
+
+
+class ContinuousQuery:
+    """A registered query: poll it for what its answer has gained and lost."""
+
+    def __init__(self, arena: Arena, query: Query, view: View, home: Streamset) -> None:
+        self.query = query
+        self.names = shown_variables(query)
+        self._fixed = {name: const.text for name, const in query.fixed if name in query.select}
+        self.view = view
+        self.home = home
+        self._arena = arena
+
+    def poll(self) -> list[Row]:
+        """Everything since the last poll, in time order."""
+        return self.rows(self.view.poll())
+
+    def rows(self, delta: Delta) -> list[Row]:
+        """The rows of a delta of this query."""
+        told = delta.op != 0
+        if not told.all():
+            rows = iter(self.rows(delta[told]))
+            return [
+                next(rows) if there else Row(at, "0", {})
+                for at, there in zip(delta.at.tolist(), told.tolist(), strict=True)
+            ]
+        columns, graphs = self.texts(delta)
+        names, cells = list(columns), list(zip(*columns.values(), strict=True)) or [()] * len(delta)
+        return [
+            Row(at, sign, dict(zip(names, row, strict=True)), graph)
+            for at, sign, row, graph in zip(delta.at.tolist(), delta.signs, cells, graphs, strict=True)
+        ]
+
+    def drain(self) -> Delta:
+        """The same as columns of ids, which `names` names; `texts` has them as texts."""
+        return self.view.poll()
+
+    def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:
+        """The columns of a delta as N-Triples texts, by variable in the order of SELECT, and the graphs of its rows."""
+        arena = self._arena
+        columns = {name: arena.texts(delta.ids[:, place]) for place, name in enumerate(self.names)}
+        columns |= {name: [text] * len(delta) for name, text in self._fixed.items()}
+        graphs: list[str | None] = [None] * len(delta)
+        named = np.flatnonzero(delta.graph)
+        for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
+            graphs[place] = text
+        return {name: columns[name] for name in self.query.select if name in columns}, graphs

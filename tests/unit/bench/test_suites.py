@@ -1,0 +1,101 @@
+"""Each suite runs on tiny data, and every figure of it is a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from thalweg import bench
+from thalweg.bench import dynamic, hub, many, memory, reevaluation, seas, snb, taxi
+from thalweg.bench.report import Report
+from thalweg.errors import UsageError
+
+TINY = {
+    "seas": (seas.run, seas.Sizes(triples=6_000, widths=(100, 1000), tail=2_000, repeat=1)),
+    "taxi": (taxi.run, taxi.Sizes(trips=200, pushes=20, rival=5, repeat=1)),
+    "snb": (
+        snb.run,
+        snb.Sizes(triples=6_000, events=(100, 1000), widths=(100, 1000), tail=2_000, rival=1000, repeat=1),
+    ),
+    "memory": (memory.run, memory.Sizes(triples=8_000, window=2_000, new_terms=60_000, small=1_000)),
+    "dynamic": (
+        dynamic.run,
+        dynamic.Sizes(
+            triples=6_000,
+            window=1_000,
+            repeat=1,
+            hub=hub.Sizes(edges=1_000, events=40),
+            many=many.Sizes(queries=30, window=1_000, triples=3_000, repeat=1),
+            reevaluation=reevaluation.Sizes(widths=(10, 1000), names=("q2", "q4"), reports=2, events=50),
+        ),
+    ),
+}
+GROUPS = {
+    "seas": {"sliding window", "sliding window, 20 triples an event", "events"},
+    "taxi": {"per event", "latency"},
+    "snb": {"large events", "sliding window"},
+    "memory": {"bytes", "ever new terms"},
+    "dynamic": {
+        *(
+            "random graph, 20 % deletes",
+            "LUBM, 20 % deletes",
+            "hub",
+            "many queries",
+            "bytes",
+            "re-evaluation",
+        ),
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_but_generated_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("thalweg.bench.workload.find_data", lambda name, given=None: given)
+    for module in (seas, taxi):
+        monkeypatch.setattr(module, "find_data", lambda name, given=None: given)
+
+
+def check(report: Report, groups: set[str]) -> None:
+    assert {figure.group for figure in report.figures} == groups
+    for figure in report.figures:
+        assert math.isfinite(figure.value), figure
+        assert figure.unit, figure
+
+
+@pytest.mark.parametrize("suite", TINY)
+def test_a_suite_gives_finite_figures_in_all_its_groups(suite: str, tmp_path: Path) -> None:
+    run: Callable[..., Report]
+    run, sizes = TINY[suite]
+    report = run(quick=True, spark=False, sizes=sizes)
+    check(report, GROUPS[suite])
+    report.write(tmp_path / "figures.json")
+    assert len({(figure.group, figure.name, figure.unit) for figure in report.figures}) == len(report.figures)
+
+
+def test_real_rows_are_read_where_they_are_given(tmp_path: Path) -> None:
+    watts = tmp_path / "power.csv"
+    watts.write_text("".join(f"{1_341_446_400 + k},{600 + k}.5\n" for k in range(50)))
+    rows = list(seas.rows_of(watts, 70))
+    assert rows[0] == (1_341_446_400, 600.5)
+    assert rows[50] == (1_341_446_400 + 86_400, 600.5), "a file that is too short is read again, a day later"
+    _, sizes = TINY["seas"]
+    check(seas.run(data=watts, spark=False, sizes=sizes), GROUPS["seas"])  # type: ignore[arg-type]
+
+
+def test_every_suite_can_be_called_by_its_name() -> None:
+    assert sorted(bench.suites()) == ["dynamic", "lubm", "memory", "seas", "snb", "taxi"]
+    with pytest.raises(UsageError, match="seas"):
+        bench.run("nothing")
+
+
+def test_the_memory_of_a_million_ever_new_terms_stays_flat() -> None:
+    passage = memory.pass_through(1_000_000, 1_000)
+    assert passage.rows == 2 * 999_999 - 999, (
+        "each pair of neighbours came, and all but the last window's went"
+    )
+    assert passage.growth(passage.session) <= 5
+    assert passage.growth(passage.process) <= 5
+    assert max(passage.session) < 20e6
