@@ -98,7 +98,8 @@ def deletes(
             without, with_them = best_costs(runs, sizes.repeat)
             note = (
                 f"{without.a_triple * 1e9:.0f} to {with_them.a_triple * 1e9:.0f} ns; rows an event: "
-                f"{without.rows / without.triples:.3g} to {with_them.rows / with_them.triples:.3g}"
+                f"{without.rows / without.triples:.3g} to {with_them.rows / with_them.triples:.3g}; "
+                f"live: {without.live:,} to {with_them.live:,}"
             )
             report.add(
                 f"{group}, 20 % deletes",

@@ -70,7 +70,7 @@ def chunks(lines: Iterable[str], size: int = 1 << 14) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a part of a stream took: the time, the triples that went in and the rows (+ and -) that came out."""
+    """What a part of a stream took: seconds, triples in, rows (+ and -) out, and the triples held at the end."""
 
     seconds: float
     triples: int
