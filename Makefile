@@ -56,7 +56,7 @@ test: $(WARM)
 	@$(BIN)/python -m pytest $(ARGS)
 
 quick: $(WARM)
-	@$(BIN)/python -m pytest -m "not spark and not slow" $(ARGS)
+	@THALWEG_HYPOTHESIS=quick $(BIN)/python -m pytest -m "not spark and not slow" $(ARGS)
 
 check: $(READY)
 	@$(BIN)/ruff check .

@@ -13,11 +13,12 @@ from thalweg.warmup import drop_stale_kernels
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
-# `test` is the same on every machine and every day; `search` looks for new counterexamples:
+# `test` and `quick` are the same on every machine and every day; `search` looks for new counterexamples:
 # THALWEG_HYPOTHESIS=search THALWEG_EXAMPLES=5000 make test ARGS="tests/property --timeout=0"
-settings.register_profile(
-    "test", deadline=None, derandomize=True, max_examples=60, suppress_health_check=_SLOW_IS_FINE
-)
+for _name, _examples in (("test", 60), ("quick", 20)):
+    settings.register_profile(
+        _name, deadline=None, derandomize=True, max_examples=_examples, suppress_health_check=_SLOW_IS_FINE
+    )
 settings.register_profile(
     "search",
     deadline=None,

@@ -50,13 +50,18 @@ class Stream:
 
 @dataclass
 class Stats:
-    """What a session has seen so far."""
+    """What a session has seen so far.
+
+    `unheard` counts events of streams that no query reads, `absent` deletes of triples that were not there (once for
+    each window that was asked).
+    """
 
     events: int = 0
     triples: int = 0
     late: int = 0
     quarantined: int = 0
     unheard: int = 0
+    absent: int = 0
     compactions: int = 0
 
 

@@ -249,7 +249,15 @@ class Session:
     @property
     def nbytes(self) -> int:
         """The memory of windows, views and terms."""
-        return self.arena.nbytes + sum(home.nbytes for home in self._sets)
+        return sum(self.memory().values())
+
+    def memory(self) -> dict[str, int]:
+        """Bytes allocated: windows (rows and their indexes), answers (what views wait for or count, and the parts
+        of products), terms. Partial matches are not stored at all.
+        """
+        windows = sum(home.window_bytes for home in self._sets)
+        answers = sum(home.answer_bytes for home in self._sets)
+        return {"windows": windows, "answers": answers, "terms": self.arena.nbytes}
 
     @property
     def live_triples(self) -> int:
@@ -331,7 +339,9 @@ class Session:
 
     def _run(self, homes: list[Streamset]) -> None:
         for home in homes:
+            before = home.absent
             home.run(self.arena.intern)
+            self.stats.absent += home.absent - before
         if self.arena.used_bytes > self._compact_at:
             self.compact()
 

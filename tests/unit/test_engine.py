@@ -282,3 +282,58 @@ def test_drained_deltas_are_columns_of_ids():
     assert delta.at.tolist() == [1000]
     assert delta.op.dtype == np.int64
     assert session.arena.texts(delta.ids[0]) == ["<http://ex/a>", "<http://ex/b>"]
+
+
+@pytest.mark.parametrize("at", ["10000-01-01T00:00:00Z", "-0044-03-15T12:00:00Z", -5])
+def test_times_far_away_and_before_the_epoch_are_times_like_others(at):
+    session = tw.Session()
+    query = session.register(select("?x :p ?y"))
+    session.push(S, at=at, graph=triple("a", "p", "b"))
+    session.finish(drain=True)
+    came, went = query.poll()
+    assert (came.op, went.op, went.at - came.at) == ("+", "-", 10_000)
+
+
+def test_an_event_of_a_million_triples_is_one_event():
+    session = tw.Session()
+    query = session.register(select("?x :p ?y . ?y :q ?z", window="[NOW]"))
+    lines = "".join(f"<http://ex/a{k}> <http://ex/p> <http://ex/b{k % 1000}> .\n" for k in range(1_000_000))
+    session.push(S, at=0, graph=lines + triple("b7", "q", "c"), name="http://ex/g")
+    delta = query.drain()
+    assert len(delta) == 1000
+    assert session.stats.events == 1
+
+
+def test_deletes_take_solutions_back_and_absent_ones_are_counted():
+    session = tw.Session()
+    query = session.register(select("?x :p ?y . ?y :q ?z", window=""))
+    session.push(
+        S, at=0, graph="\n".join([triple("a", "p", "b"), triple("d", "p", "b"), triple("b", "q", "c")])
+    )
+    assert len(query.poll()) == 2
+    session.push(S, at=1, graph=triple("b", "q", "c"), op="delete")
+    assert shown(query.poll()) == [(1, "-", "d b c"), (1, "-", "a b c")]
+    session.push(S, at=2, graph=triple("b", "q", "c"), op="delete")
+    assert query.poll() == []
+    assert session.stats.absent == 1
+    session.push(S, at=3, graph=triple("b", "q", "c"))
+    assert [row[:2] for row in shown(query.poll())] == [(3, "+"), (3, "+")]
+
+
+def test_an_update_at_one_instant_is_a_delete_and_an_insert_in_any_order():
+    for ops in (("delete", "insert"), ("insert", "delete")):
+        session = tw.Session()
+        query = session.register(select("?x :p ?y", window=""))
+        session.push(S, at=0, graph=triple("a", "p", "old"))
+        for op in ops:
+            session.push(S, at=1, graph=triple("a", "p", "new" if op == "insert" else "old"), op=op)
+        session.push(S, at=1, graph=triple("a", "p", "new"), op="delete")  # what came at this instant stays
+        assert sorted(shown(query.poll()))[1:] == [(1, "+", "a new"), (1, "-", "a old")]
+
+
+def test_memory_is_told_by_what_it_is_for():
+    session = tw.Session()
+    session.register(select("?x :p ?y . ?z :q ?w"))
+    session.push(S, at=0, graph=triple("a", "p", "b"))
+    assert set(session.memory()) == {"windows", "answers", "terms"}
+    assert session.nbytes == sum(session.memory().values())

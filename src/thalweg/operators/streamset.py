@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query, Range, Unbounded
 from thalweg.errors import UsageError
-from thalweg.kernels.match import OUT_FROM, OUT_TO, OUT_UNIT
+from thalweg.kernels.match import ABSENT, OUT_FROM, OUT_TO, OUT_UNIT
 from thalweg.kernels.store import FOREVER
 from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
@@ -293,11 +293,20 @@ class Streamset:
         return self._matcher.stores.live if self._matcher is not None else 0
 
     @property
-    def nbytes(self) -> int:
-        """The memory of windows and views."""
-        stores = self._matcher.nbytes if self._matcher is not None else 0
+    def absent(self) -> int:
+        """How many deletes found nothing to delete."""
+        return int(self._matcher.counters[ABSENT]) if self._matcher is not None else 0
+
+    @property
+    def window_bytes(self) -> int:
+        """The memory of the windows, with their indexes."""
+        return self._matcher.nbytes if self._matcher is not None else 0
+
+    @property
+    def answer_bytes(self) -> int:
+        """The memory of what views wait for or count, and of the parts of products."""
         views = sum(view.nbytes for _, view in self._active())
-        return stores + views + sum(product.nbytes for product in self._products)
+        return views + sum(product.nbytes for product in self._products)
 
 
 def _split(parts: list[Columns], bound: int) -> tuple[list[Columns], list[Columns]]:
