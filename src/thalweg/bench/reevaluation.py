@@ -53,8 +53,8 @@ def measure(report: Report, stream: Encoded, sizes: Sizes) -> None:
             ratios = [(width, again[width] / cost[width]) for width in sizes.widths]
             for width, ratio in ratios:
                 report.add(
-                    f"re-evaluation, {how}",
-                    f"{name}, window {power_of_ten(width)}",
+                    "re-evaluation",
+                    f"{name}, {how}, window {power_of_ten(width)}",
                     ratio,
                     "x ours",
                     target=100 if width == _TARGET_WIDTH else None,

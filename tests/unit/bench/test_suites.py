@@ -46,8 +46,7 @@ GROUPS = {
         "hub",
         "many queries",
         "bytes",
-        "re-evaluation, streamed",
-        "re-evaluation, one by one",
+        "re-evaluation",
     },
 }
 
