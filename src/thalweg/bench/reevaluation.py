@@ -62,7 +62,7 @@ def measure(report: Report, stream: Encoded, sizes: Sizes) -> None:
                 )
             note = "the window above which increments are quicker"
             report.add(
-                f"re-evaluation, {how}", f"{name}, break-even", break_even(ratios), "triples", note=note
+                "re-evaluation", f"{name}, {how}, break-even", break_even(ratios), "triples", note=note
             )
 
 
