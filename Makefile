@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.thalweg-ready
 WARM := $(VENV)/.thalweg-warm
 ARGS ?=
+SUITE ?= lubm
 
 .DEFAULT_GOAL := help
 .PHONY: help setup warm java run test quick check format bench docs clean
@@ -16,7 +17,7 @@ help:
 	@echo "make test    set up .venv and run all tests (those on Spark are skipped, and say so, where Java is missing)"
 	@echo "make quick   the tests without Spark and without the slow ones: below two minutes"
 	@echo "make check   ruff, ruff format and mypy"
-	@echo "make bench   the figures of 'thalweg bench lubm'"
+	@echo "make bench   the figures of 'thalweg bench lubm'; another suite: make bench SUITE=dynamic"
 	@echo "make docs    run the examples of README.md and docs/, and check their links"
 	@echo "make format  let ruff rewrite what it can"
 	@echo "make clean   remove .venv and everything that tools left behind"
@@ -67,7 +68,7 @@ format: $(READY)
 	@$(BIN)/ruff format .
 
 bench: $(WARM)
-	@$(BIN)/thalweg bench lubm $(ARGS)
+	@$(BIN)/thalweg bench $(SUITE) $(ARGS)
 
 docs: $(WARM)
 	@$(BIN)/python -m pytest tests/test_docs.py $(ARGS)

@@ -283,7 +283,8 @@ class Session:
         return EventBatch(
             stream=stream,
             time=np.full(count, at, np.int64),
-            event=np.full(count, self._pushes, np.int64),
+            # Below zero: framers number the events of the same stream from 0 on.
+            event=np.full(count, -self._pushes, np.int64),
             graph=np.full(count, self.arena.intern(f"<{name}>".encode()) if name else 0, np.int64),
             s=chunk.s,
             p=chunk.p,

@@ -229,6 +229,19 @@ def test_a_now_query_speaks_of_each_event_alone_and_names_its_graph():
     assert [row.graph for row in rows] == ["<http://ex/g>", None]
 
 
+def test_pushed_and_framed_events_of_one_stream_are_different_events():
+    session = tw.Session()
+    query = session.register(select("?x :p ?y", window="[NOW]"))
+    reader = Reader(session.arena, session.prune(), syntax="nt", source="doc")
+    framer = Framer(S)
+    line = triple("a", "p", "b")
+    for _ in range(3):
+        session.push_events(framer.frame(reader.read(line.encode())))
+        session.push(S, at=5, graph=line)
+    assert [row.at for row in query.poll()] == [0, 5000, 5000, 5000]
+    assert session.stats.late == 2
+
+
 def test_a_fixed_variable_is_shown_in_its_place():
     session = tw.Session()
     query = session.register(select("?x :p ?y FILTER(?y = :b)", head="SELECT ?y ?x ?unbound"))

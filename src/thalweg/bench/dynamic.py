@@ -38,7 +38,9 @@ QUICK = Sizes(
     repeat=2,
     hub=hub.Sizes(edges=100_000, events=500),
     many=many.Sizes(triples=50_000, queries=200),
-    reevaluation=reevaluation.Sizes(widths=(10, 100, 1000, 10_000), names=("q2", "q4"), reports=10),
+    reevaluation=reevaluation.Sizes(
+        widths=(10, 100, 1000, 10_000), names=("q2", "q4"), reports=10, streamed=20_000
+    ),
 )
 
 
@@ -98,7 +100,8 @@ def deletes(
             without, with_them = best_costs(runs, sizes.repeat)
             note = (
                 f"{without.a_triple * 1e9:.0f} to {with_them.a_triple * 1e9:.0f} ns; rows an event: "
-                f"{without.rows / without.triples:.3g} to {with_them.rows / with_them.triples:.3g}"
+                f"{without.rows / without.triples:.3g} to {with_them.rows / with_them.triples:.3g}; "
+                f"live: {without.live:,} to {with_them.live:,}"
             )
             report.add(
                 f"{group}, 20 % deletes",

@@ -70,7 +70,7 @@ def chunks(lines: Iterable[str], size: int = 1 << 14) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a part of a stream took: the time, the triples that went in and the rows (+ and -) that came out."""
+    """What a part of a stream took: seconds, triples in, rows (+ and -) out, and the triples held at the end."""
 
     seconds: float
     triples: int
@@ -203,15 +203,13 @@ def flat_cost(
     tail: int,
     per_event: int = 1,
     repeat: int = 2,
-) -> dict[str, Cost]:
+) -> None:
     """Time per triple of a sliding window (slide 1) by its width in triples: the widest at most 2 x the narrowest.
 
     The same last triples are timed at each width. Where the answer itself grows with the window, time per
-    triple cannot stay: there a second figure divides by the rows that go in and come out. Gives the costs at the
-    widest window.
+    triple cannot stay: there a second figure divides by the rows that go in and come out.
     """
     group = f"sliding window, {per_event} triples an event" if per_event > 1 else "sliding window"
-    widest: dict[str, Cost] = {}
     for name in names:
         texts = [query_text(suite, name, f"[RANGE {max(1, width // per_event)}]") for width in widths]
         runs = [
@@ -240,8 +238,6 @@ def flat_cost(
             ratio = most.a_row / least.a_row
             note = "for rows in and rows out"
             report.add(group, f"{name}, {span}", ratio, "x time a row", target=2, at_most=True, note=note)
-        widest[name] = most
-    return widest
 
 
 def power_of_ten(number: int) -> str:

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO, OUT_WEIGHT
-from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]
-_FEW = 64
+_FEW = 8
 
 
 class Product:
@@ -45,7 +44,8 @@ class Product:
             if self._per_event:
                 self._parts[part] = known[known[:, OUT_TO] == event]
             elif len(known) > self._tidy_at[part]:
-                self._parts[part] = _netted(known[known[:, OUT_TO] > now])
+                known = known[known[:, OUT_TO] > now]
+                self._parts[part] = _netted(known) if len(known) else known
                 self._tidy_at[part] = max(_FEW, 2 * len(self._parts[part]))
 
     def state(self) -> State:
@@ -94,21 +94,26 @@ class Product:
 
 
 def _netted(known: Ints) -> Ints:
-    """The same sum with fewer rows: a row that was taken back ends where that happened."""
-    if (known[:, OUT_WEIGHT] > 0).all():
-        return known
-    keys = [known[:, column] for column in range(OUT_BINDINGS, known.shape[1])] + [known[:, OUT_TO]]
-    order = np.lexsort([known[:, OUT_FROM], *keys])
-    known = known[order]
-    group = np.zeros(len(known), np.int64)
-    for column in [OUT_TO, *range(OUT_BINDINGS, known.shape[1])]:
-        group[1:] += known[1:, column] != known[:-1, column]
-    group = np.cumsum(group > 0)
-    out = []
-    for start, end in runs(group):
-        rows = known[start:end].copy()
-        # All rows of a group end together; between their beginnings the sum of the weights so far holds.
-        rows[:, OUT_WEIGHT] = np.cumsum(rows[:, OUT_WEIGHT])
-        rows[:-1, OUT_TO] = rows[1:, OUT_FROM]
-        out.append(rows[(rows[:, OUT_WEIGHT] != 0) & (rows[:, OUT_FROM] < rows[:, OUT_TO])])
-    return np.concatenate(out)
+    """The same sum with the fewest rows: for each binding, its weight over time in maximal pieces.
+
+    What was taken back ends where that happened, and what was prolonged is one piece.
+    """
+    bindings = known[:, OUT_BINDINGS:]
+    if bindings.shape[1]:
+        _, first, group = np.unique(bindings, axis=0, return_index=True, return_inverse=True)
+    else:
+        first, group = np.zeros(1, np.int64), np.zeros(len(known), np.int64)
+    time = np.concatenate([known[:, OUT_FROM], known[:, OUT_TO]])
+    change = np.concatenate([known[:, OUT_WEIGHT], -known[:, OUT_WEIGHT]])
+    group = np.tile(group.ravel(), 2)
+    order = np.lexsort((time, group))
+    time, change, group = time[order], change[order], group[order]
+    starts = np.flatnonzero(np.r_[True, (time[1:] != time[:-1]) | (group[1:] != group[:-1])])
+    change, time, group = np.add.reduceat(change, starts), time[starts], group[starts]
+    turns = change != 0
+    time, group, weight = time[turns], group[turns], np.cumsum(change[turns])
+    # The changes of a binding sum to nothing, so that its last turn leaves no weight behind.
+    begins = np.flatnonzero(weight)
+    out = known[first[group[begins]]]
+    out[:, OUT_FROM], out[:, OUT_TO], out[:, OUT_WEIGHT] = time[begins], time[begins + 1], weight[begins]
+    return out

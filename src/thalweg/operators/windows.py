@@ -71,7 +71,7 @@ class WindowStores:
 
     def _describe(self, number: int, window: Window) -> None:
         fields = self.descriptors[number]
-        fields[kernel.EVENT] = -1
+        fields[kernel.EVENT] = kernel.NEVER
         match window:
             case Unbounded():
                 fields[kernel.KIND] = kernel.UNBOUNDED

@@ -12,12 +12,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UsageError
+from thalweg.spark.quiet import without_chatter
 from thalweg.spark.source import register
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 JAVA_NEEDED = 17
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 _INSTALL = (
     "install it (Debian, Ubuntu: openjdk-17-jre-headless; Fedora: java-21-openjdk-headless; "
     "macOS: brew install openjdk@17) and put it on PATH or set JAVA_HOME"
@@ -62,7 +64,7 @@ def session(app: str = "thalweg", cores: int = 2, **conf: str) -> SparkSession:
         "spark.master": f"local[{cores}]",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
@@ -79,7 +81,8 @@ def session(app: str = "thalweg", cores: int = 2, **conf: str) -> SparkSession:
     builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with without_chatter():
+        spark = builder.getOrCreate()
     register(spark)
     return spark
 

@@ -1,0 +1,45 @@
+"""Spark's chatter: what the Java process tells on the error output without being asked."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_CHATTER = re.compile(
+    rb"WARNING: Using incubator modules|Setting (default|Spark) log level|To adjust logging level use"
+    rb"|(Starting )?Streaming TransformWithState\w* Python worker|\s*$"
+)
+
+
+def is_chatter(line: bytes) -> bool:
+    """Whether a line says nothing to a user.
+
+    >>> is_chatter(b"WARNING: Using incubator modules: jdk.incubator.vector"), is_chatter(b"ERROR: disk full")
+    (True, False)
+    """
+    return _CHATTER.match(line) is not None
+
+
+@contextmanager
+def without_chatter() -> Iterator[None]:
+    """Processes started within write their errors through a filter, for as long as they live."""
+    read, write = os.pipe()
+    real = os.dup(2)
+    os.dup2(write, 2)
+    os.close(write)
+    threading.Thread(target=_forward, args=(read, os.dup(real)), name="thalweg-stderr", daemon=True).start()
+    try:
+        yield
+    finally:
+        os.dup2(real, 2)
+        os.close(real)
+
+
+def _forward(read: int, target: int) -> None:
+    with os.fdopen(read, "rb") as lines, os.fdopen(target, "wb", buffering=0) as out:
+        for line in lines:
+            if not is_chatter(line):
+                out.write(line)
