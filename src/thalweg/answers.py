@@ -85,6 +85,8 @@ class ContinuousQuery:
 
     def rows(self, delta: Delta) -> list[Row]:
         """The rows of a delta of this query."""
+        if not len(delta):
+            return []
         told = delta.op != 0
         if not told.all():
             rows = iter(self.rows(delta[told]))
@@ -109,7 +111,8 @@ class ContinuousQuery:
         columns = {name: arena.texts(delta.ids[:, place]) for place, name in enumerate(self.names)}
         columns |= {name: [text] * len(delta) for name, text in self._fixed.items()}
         graphs: list[str | None] = [None] * len(delta)
-        named = np.flatnonzero(delta.graph)
-        for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
-            graphs[place] = text
+        if self.query.per_event:
+            named = np.flatnonzero(delta.graph)
+            for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
+                graphs[place] = text
         return {name: columns[name] for name in self.query.select if name in columns}, graphs

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 _SAMPLE = 4096  # rows looked at in a store
 _KEYS = 48  # keys tried for each index of a pattern
 _MOST = 2048  # rows counted for a key
-_HUB = 200  # rows of a key from which on other orders are worth their indexes
+_HUB = 1000  # rows of a key from which on other orders are worth their indexes
 _FIRST_LOOK = 1 << 10
 _LONGEST_WAIT = 1 << 18
 _FEW_QUERIES = 32  # up to which it is looked again and again; with more, only where there is toil
@@ -39,9 +39,14 @@ class Learner:
     def look(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
         """Measures if it is time to; whether other plans are better now."""
         counters = matcher.counters
-        inserted, walked, found = (counters - self._seen)[[kernel.INSERTED, kernel.WALKED, kernel.FOUND]]
-        toil = walked - found > _TOIL * (inserted + _FIRST_LOOK) and not self.habits.hubs
         due = counters[kernel.INSERTED] >= self._look_at and len(queries) <= _FEW_QUERIES
+        inserted = int(counters[kernel.INSERTED] - self._seen[kernel.INSERTED])
+        vain = int(counters[kernel.WALKED] - self._seen[kernel.WALKED])
+        toil = vain > _TOIL * (inserted + _FIRST_LOOK) and not self.habits.hubs
+        if toil:
+            toil = vain - int(counters[kernel.FOUND] - self._seen[kernel.FOUND]) > _TOIL * (
+                inserted + _FIRST_LOOK
+            )
         if not due and not toil:
             return False
         self._seen = counters.copy()
@@ -94,7 +99,7 @@ class Learner:
 
 def _fitting(rows: Ints, pattern: Pattern, intern: Interner) -> Ints:
     for column, term in zip((ROW_S, ROW_P, ROW_O), pattern.terms, strict=True):
-        if isinstance(term, Const):
+        if isinstance(term, Const) and len(rows):
             rows = rows[rows[:, column] == intern(term.text.encode())]
     return rows
 

@@ -16,6 +16,7 @@ Bytes = NDArray[np.uint8]
 _LEAST_SLOTS = 256
 _LEAST_LOG = 16 * 1024
 _MOST_TEXT = 2**32 - 1
+_FEW_TEXTS = 64
 
 
 class Arena:
@@ -102,15 +103,20 @@ class Arena:
     def texts(self, ids: Ids | Sequence[int]) -> list[str]:
         """Canonical texts of ids; each distinct one is decoded once."""
         wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
+        if wanted.size <= _FEW_TEXTS:  # finding the distinct ones would take longer than decoding all
+            return self._decoded(wanted)
         distinct, back = np.unique(wanted, return_inverse=True)
+        decoded = self._decoded(distinct)
+        return [decoded[k] for k in back.tolist()]
+
+    def _decoded(self, distinct: Ids) -> list[str]:
         places = np.empty((distinct.size, 2), dtype=np.int64)
         kernel.locate(self.slots, self.log, distinct, places)
         if distinct.size and places[:, 0].min() < 0:
             unknown = int(distinct[int(places[:, 0].argmin())])
             raise KeyError(f"the arena has no term {unknown}")
         log = self.log.data
-        decoded = [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
-        return [decoded[k] for k in back.tolist()]
+        return [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
 
     def records(self) -> bytes:
         """All records, one after the other: what `merge` of another arena takes."""
