@@ -57,7 +57,7 @@ def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) ->
         memory(report, plain)
         baseline(report, plain)
         if spark:
-            on_spark(report, plain, Path(folder), copies=4 if quick else 24)
+            on_spark(report, plain, Path(folder), copies=4 if quick else 48)
     return report
 
 
