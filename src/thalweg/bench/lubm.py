@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ STREAM = "http://thalweg.dev/lubm"
 NAMES = tuple(f"q{number}" for number in range(1, 8))
 _TYPE = b"<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 _BATCH = 1 << 17
+_LAPS = 4
 
 
 def query_text(name: str, window: str) -> str:
@@ -68,6 +70,12 @@ def prune_for(query: Query) -> Prune:
     return session.prune()
 
 
+def _read(plain: Path, prune: Prune, laps: int = 1) -> None:
+    """Reads, prunes, encodes and frames a file, as a run does before it matches."""
+    for _ in read_events([plain] * laps, STREAM, Arena(), prune):
+        pass
+
+
 def reading(report: Report, plain: Path) -> None:
     """Reading, pruning and encoding on one core, next to pyoxigraph's parser on the same bytes."""
     content = plain.read_bytes()
@@ -82,12 +90,7 @@ def reading(report: Report, plain: Path) -> None:
     report.add("reading", "bytes a triple", len(content) / triples, "bytes")
 
     def read_with(prune: Prune) -> float:
-        def read() -> None:
-            reader = Reader(Arena(), prune, syntax="nt", source="bench")
-            for offset, data in pieces(plain):
-                reader.read(data, offset=offset)
-
-        return triples / best_seconds(read)
+        return triples / best_seconds(lambda: _read(plain, prune))
 
     nothing = read_with(Prune.of([Signature(None, b"<http://nowhere>", None)]))
     report.add(
@@ -165,10 +168,10 @@ def matching(report: Report, plain: Path, copies: int) -> None:
         report.add("matching", f"{name}, 10^6 to 10^3", grown, "x time", target=2, at_most=True)
 
 
-def _drain_file(plain: Path, text: str) -> tuple[float, int, Session]:
+def _drain_file(plain: Path, text: str, laps: int = 1) -> tuple[float, int, Session]:
     session = Session()
     query = session.register(text)
-    events = read_events([plain], STREAM, session.arena, session.prune())
+    events = read_events([plain] * laps, STREAM, session.arena, session.prune())
     session.keep(lambda: [events.live()])
     results = 0
     start = time.perf_counter()
@@ -179,19 +182,16 @@ def _drain_file(plain: Path, text: str) -> tuple[float, int, Session]:
 
 
 def whole_way(report: Report, plain: Path) -> None:
-    """From the file to the answers in one process, against reading alone."""
-    triples = plain.read_bytes().count(b"\n")
+    """From the file to the answers in one process, against reading alone; the file several times over."""
+    triples = _LAPS * plain.read_bytes().count(b"\n")
     for name in NAMES:
         text = query_text(name, "[RANGE 100000]")
         prune = prune_for(parse(text))
-
-        def read(prune: Prune = prune) -> None:
-            reader = Reader(Arena(), prune, syntax="nt", source="bench")
-            for offset, data in pieces(plain):
-                reader.read(data, offset=offset)
-
-        alone = best_seconds(read)
-        seconds, results, _ = min((_drain_file(plain, text) for _ in range(3)), key=lambda one: one[0])
+        alone, seconds, results = float("inf"), float("inf"), 0
+        for _ in range(4):  # in turns: the machine may be slower now than a moment ago
+            alone = min(alone, best_seconds(partial(_read, plain, prune, _LAPS), 1))
+            taken, results, _ = _drain_file(plain, text, _LAPS)
+            seconds = min(seconds, taken)
         note = f"{triples / seconds / 1e6:.1f} M triples/s, {results} results"
         report.add("file to answers", name, 100 * alone / seconds, "% of reading", target=60, note=note)
 
