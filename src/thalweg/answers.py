@@ -48,7 +48,6 @@ class Stream:
     name: str
     clock: int = BEGINNING
     watermark: int = BEGINNING
-    events: int = 0
 
 
 @dataclass

@@ -111,8 +111,7 @@ class Feed:
         intern = self.session.arena.intern
         rows = []
         for event in events:
-            # Apart from the numbers that `push` gives: two events are two, by whatever door they come.
-            number = 1_000_000 + self.numbers[event.stream]
+            number = self.numbers[event.stream]
             self.numbers[event.stream] += 1
             for triple in event.triples:
                 graph = intern(f"<{event.graph}>".encode())

@@ -54,7 +54,9 @@ class Writer:
     ) -> None:
         """Write rows that are given as columns of equal lengths; `bindings` lacks unbound variables."""
         if at:
-            _write_all(self._out, self._format(at, op, bindings, graph))
+            shown = {instant: show_instant(instant) for instant in set(at)}
+            times = [shown[instant] for instant in at]
+            _write_all(self._out, self._format(times, op, bindings, graph))
             self.rows += len(at)
 
     def write(self, rows: Iterable[ResultRow]) -> None:
@@ -91,7 +93,7 @@ class Writer:
 
     def _format(
         self,
-        at: Sequence[int],
+        times: Sequence[str],
         op: Sequence[str],
         bindings: Mapping[str, Sequence[str]],
         graph: Sequence[str | None] | None,
@@ -119,21 +121,19 @@ class JsonLines(Writer):
 
     def _format(
         self,
-        at: Sequence[int],
+        times: Sequence[str],
         op: Sequence[str],
         bindings: Mapping[str, Sequence[str]],
         graph: Sequence[str | None] | None,
     ) -> bytes:
-        shown = {instant: show_instant(instant) for instant in set(at)}
         columns = [_quoted(bindings[name]) for name in self.names if name in bindings]
         keys = [json.dumps(name, ensure_ascii=False) for name in self.names if name in bindings]
-        graphs = [""] * len(at)
+        graphs = [""] * len(times)
         if graph is not None:
             graphs = [f'"graph": {json.dumps(name, ensure_ascii=False)}, ' if name else "" for name in graph]
         template = ", ".join(key.replace("%", "%%") + ": %s" for key in keys)
         line = '{"at": "%s", "op": "%s", %s"bindings": {' + template + "}}\n"
-        heads = map(shown.__getitem__, at)
-        return "".join(map(line.__mod__, zip(heads, op, graphs, *columns, strict=True))).encode()
+        return "".join(map(line.__mod__, zip(times, op, graphs, *columns, strict=True))).encode()
 
 
 class Csv(Writer):
@@ -145,15 +145,14 @@ class Csv(Writer):
 
     def _format(
         self,
-        at: Sequence[int],
+        times: Sequence[str],
         op: Sequence[str],
         bindings: Mapping[str, Sequence[str]],
         graph: Sequence[str | None] | None,
     ) -> bytes:
-        shown = {instant: show_instant(instant) for instant in set(at)}
-        none = [""] * len(at)
+        none = [""] * len(times)
         columns = [bindings.get(name, none) for name in self.names]
-        return _table(zip([shown[instant] for instant in at], op, graph or none, *columns, strict=True))
+        return _table(zip(times, op, graph or none, *columns, strict=True))
 
 
 class Records:

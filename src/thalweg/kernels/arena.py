@@ -9,7 +9,6 @@ kept text passed over it on the way to its own id (`close_over`). Nothing here a
 room before.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from numba import njit

@@ -6,7 +6,6 @@ array, writable or not. The one rule that all callers keep: **64 bytes beyond th
 Numba.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

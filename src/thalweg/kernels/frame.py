@@ -6,7 +6,6 @@ later. An event that still has no time when LIMIT later events have begun is ref
 order of rows only, never on how they are cut into chunks.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from numba import njit

@@ -5,7 +5,6 @@ last one filled up with zeros), each block as four independent 64 x 64 -> 128 bi
 branch per word, so texts of different lengths do not upset the branch predictor.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from numba import njit

@@ -8,7 +8,6 @@ accepts is what the complete path accepts, with the same canonical texts.
 The bytes are a region [at, end) of whole lines, the last byte is LF, and SLACK bytes beyond it are readable.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from numba import njit

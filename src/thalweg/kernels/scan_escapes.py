@@ -5,7 +5,6 @@ bare, control characters as `\t \b \n \r \f \u00XX`. The copy is not validated h
 Comments are left out.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from numba import njit

@@ -5,7 +5,6 @@ production, or 0 where the bytes are not what the fast path knows: malformed, or
 never passes the line's end.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from numba import njit

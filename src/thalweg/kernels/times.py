@@ -4,7 +4,6 @@ The law is that of `thalweg.instants`: xsd:dateTime with any year, fraction and 
 integer = milliseconds. What does not fit int64 microseconds is not a time.
 """
 
-# mypy: allow-untyped-defs
 from __future__ import annotations
 
 from numba import njit
