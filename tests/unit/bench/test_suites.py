@@ -46,7 +46,8 @@ GROUPS = {
         "hub",
         "many queries",
         "bytes",
-        "re-evaluation",
+        "re-evaluation by pyoxigraph",
+        "re-evaluation by ourselves",
     },
 }
 
