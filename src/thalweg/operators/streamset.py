@@ -77,7 +77,7 @@ class Streamset:
         view = view_of(query, len(shown_variables(query)))
         self._queries.append((query, view))
         self._due_at = np.append(self._due_at, FOREVER)
-        self._matcher = None
+        self._matcher = self._again = None
         return view
 
     def remove(self, view: View, intern: Interner) -> None:
@@ -212,6 +212,8 @@ class Streamset:
         solutions = solutions[np.argsort(solutions[:, OUT_UNIT], kind="stable")]
         for start, end in runs(solutions[:, OUT_UNIT]):
             route = self._routes[solutions[start, OUT_UNIT]]
+            if route.query in self._gone:  # re-evaluation goes on with it
+                continue
             part = solutions[start:end]
             route.view.step(part if route.product is None else route.product.step(route.part, part))
             self._note_due(route.query)
