@@ -16,7 +16,7 @@ from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
 from thalweg.spark import host
 from thalweg.spark.encode import Reading, encode_piece
-from thalweg.spark.live import Job
+from thalweg.spark.live import Entry, Job, Standing
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
 
@@ -85,7 +85,17 @@ class Play:
 
     def log(self) -> int:
         """The number of entries in the log."""
-        return sum(isinstance(key, tuple) for key in self.store.values)
+        return len(self.entries())
+
+    def entries(self) -> dict[Any, Entry]:
+        """The entries of the log, by their places."""
+        found = self.store.values.items()
+        return {key: Entry(*pickle.loads(value)) for key, value in found if isinstance(key, tuple)}
+
+    def standing(self) -> Standing:
+        """Where the engine stood at the end of the last batch."""
+        *_, packed = pickle.loads(self.store.values["header"])
+        return host._standing(packed)
 
     def _run(self, chunks: Sequence[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
         processor = host.Host(pickle.loads(pickle.dumps(self.job)))
