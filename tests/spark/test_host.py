@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from thalweg.answers import Row
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
 from thalweg.spark.live import Entry, Standing
-from thalweg.testing.snapshot import Range, Window
+from thalweg.testing.snapshot import Event, Range, Window
 from thalweg.testing.strategies import STREAMS, any_windows, questions, streams, windows
 
 TRIPLES = (
@@ -95,11 +96,11 @@ def test_every_batch_has_a_new_worker_and_the_log_keeps_all_that_matters_to_it(d
     """Streams that lag behind each other, events that are cut anywhere, and nothing in memory between batches."""
     names = data.draw(st.sampled_from([STREAMS, STREAMS, STREAMS[:1]]))
     events = data.draw(streams(names=names, max_events=9))
-    window = st.one_of(windows(), narrow_windows())
+    lateness = data.draw(st.sampled_from([0, 2]))
+    window = st.one_of(windows(), tight_windows(events, lateness * 1000))
     question = data.draw(
         questions(events, window=window, max_patterns=2, operators=[None, "RSTREAM", "ISTREAM", "DSTREAM"])
     )
-    lateness = data.draw(st.sampled_from([0, 2]))
     job = job_of(question.text(), lateness=lateness)
     with tempfile.TemporaryDirectory() as folder:
         paths, waiting = {}, {}
@@ -135,14 +136,15 @@ def test_every_batch_has_a_new_worker_and_the_log_keeps_all_that_matters_to_it(d
     assert netted(play.rows) == netted(expected)
 
 
-def narrow_windows() -> st.SearchStrategy[Window]:
-    """Windows that events leave while the stream goes on, some of them as the next one comes."""
-    widths = st.integers(1, 4).map(lambda ms: ms * 1000)
-    bounds = st.sampled_from(["CLOSED-OPEN", "OPEN-CLOSED"])
-    return st.one_of(
-        st.builds(Range, widths, st.none(), st.just(0), bounds),
-        st.builds(Range, widths, widths, st.just(0), bounds),
-    )
+@st.composite
+def tight_windows(draw: st.DrawFn, events: Sequence[Event], lateness: int) -> Window:
+    """Windows that one of the events has just left for good, or has just not, when another has come."""
+    times = sorted({event.time for event in events})
+    gaps = [later - time - lateness for time, later in combinations(times, 2) if later - time - lateness > 2]
+    total = draw(st.sampled_from(gaps or [1000])) - draw(st.sampled_from([1, 1, 0, 2]))
+    step = draw(st.sampled_from([None, None, 1, total // 2]))
+    bounds = draw(st.sampled_from(["CLOSED-OPEN", "OPEN-CLOSED"]))
+    return Range(total, None, 0, bounds) if not step else Range(max(1, total - step), step, 0, bounds)
 
 
 def _reach(window: Window) -> float:
