@@ -20,18 +20,18 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from thalweg.errors import UsageError
 from thalweg.spark.live import Arrival, Entry, Job, Live, Standing
+from thalweg.spark.routing import EVENTS
 
-FORMAT = 1
+FORMAT = 2
 HEADER_SCHEMA = (
     "format int, job string, token string, version long, digest long, first long, next long, standing binary"
 )
-ENTRY_SCHEMA = (
-    "stream string, mode string, latest long, clock long, last boolean, before binary, chunk binary"
-)
-OUTPUT_SCHEMA = "shard int, events long, late long, rejected long, replayed long, results binary"
+ENTRY_SCHEMA = "stream string, mode string, latest long, clock long, watermark long, last boolean, before binary, chunks binary"
+OUTPUT_SCHEMA = "shard int, events long, late long, rejected long, replayed long, held long, results binary"
 _KEPT_ENGINES = 8
 
 Key = tuple[str, int]
@@ -80,6 +80,7 @@ class Host(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
+        self.handle = handle
         self.header = handle.getValueState("header", HEADER_SCHEMA)
         self.log = handle.getMapState("log", "place long", ENTRY_SCHEMA)
 
@@ -87,32 +88,56 @@ class Host(StatefulProcessor):
         self,
         key: Any,
         rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
+        timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """One batch of one shard: chunks in, results and counts out."""
-        shard = int(key[0])
-        arrived = sorted(_arrivals(rows))
+        yield from self._batch(self.job.reading.keys.index(int(key[0])), sorted(_arrivals(rows)), timerValues)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Some stream has been silent for too long: the others go on without it."""
+        yield from self._batch(self.job.reading.keys.index(int(key[0])), [], timerValues)
+
+    def _batch(self, shard: int, arrived: list[Arrival], timers: TimerValues) -> Iterator[pd.DataFrame]:
         header = self._load()
         live = CACHE.take((header.token, shard), header.version, header.digest)
         replayed = 0
         if live is None:
-            live, replayed = self._rebuild(header)
+            live, replayed = self._rebuild(header, shard)
         live.events = 0
         fresh: list[Entry] = []
-        for arrival in arrived:
-            entry, blobs = live.take(arrival)
+        for together in _together(arrived):
+            entry, blobs = live.take(together)
             if entry is not None:
                 fresh.append(entry)
-            header.digest = zlib.crc32(f"{arrival[:3]} {len(arrival.chunk)}".encode(), header.digest)
             for blob in blobs:
                 yield _output(shard, results=blob)
+        for arrival in arrived:
+            header.digest = zlib.crc32(f"{arrival[:3]} {len(arrival.chunk)}".encode(), header.digest)
+        if self.job.idle is not None:
+            now = timers.getCurrentProcessingTimeInMs()
+            header.digest = zlib.crc32(str(now).encode(), header.digest)
+            live.hear({arrival.stream for arrival in arrived}, now)
+            self._wake_up(live.patience(now))
         for blob in live.results():
             yield _output(shard, results=blob)
         late, rejected = len(live.late), len(live.rejects)
         self._tell(shard, header.version, live)
-        yield _output(shard, events=live.events, late=late, rejected=rejected, replayed=replayed)
+        held = live.session.live_triples
+        yield _output(shard, events=live.events, late=late, rejected=rejected, replayed=replayed, held=held)
         self._store(header, live, fresh)
         CACHE.put((header.token, shard), header.version, header.digest, live)
+
+    def _wake_up(self, instant: int | None) -> None:
+        """Leave one timer: that of the next stream that will have been silent for too long."""
+        for old in list(self.handle.listTimers()):
+            self.handle.deleteTimer(old)
+        if instant is not None:
+            self.handle.registerTimer(instant)
 
     def close(self) -> None:
         """Nothing is held for the task alone."""
@@ -132,8 +157,8 @@ class Host(StatefulProcessor):
             )
         return Header(job, token, version, digest, first, after, _standing(packed))
 
-    def _rebuild(self, header: Header) -> tuple[Live, int]:
-        live = Live(self.job)
+    def _rebuild(self, header: Header, shard: int) -> tuple[Live, int]:
+        live = Live(self.job, shard)
         for place in range(header.first, header.next):
             stored = self.log.getValue((place,))
             if stored is None:
@@ -186,6 +211,17 @@ def _arrivals(frames: Iterable[pd.DataFrame]) -> Iterator[Arrival]:
             yield Arrival(int(seq), stream, int(part), source, syntax, bool(last), bytes(chunk))
 
 
+def _together(arrived: list[Arrival]) -> Iterator[list[Arrival]]:
+    """Chunks of files one by one, in their order; messages of a stream all together, for they have none."""
+    messages: dict[str, list[Arrival]] = {}
+    for arrival in arrived:
+        if arrival.syntax == EVENTS:
+            messages.setdefault(arrival.stream, []).append(arrival)
+        else:
+            yield [arrival]
+    yield from messages.values()
+
+
 def _output(
     shard: int,
     *,
@@ -193,6 +229,7 @@ def _output(
     late: int = 0,
     rejected: int = 0,
     replayed: int = 0,
+    held: int = 0,
     results: bytes | None = None,
 ) -> pd.DataFrame:
     return pd.DataFrame(
@@ -202,6 +239,7 @@ def _output(
             "late": [late],
             "rejected": [rejected],
             "replayed": [replayed],
+            "held": [held],
             "results": [results],
         }
     )
