@@ -19,7 +19,7 @@ from thalweg.answers import Row
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
 from thalweg.spark.live import Entry, Standing
-from thalweg.testing.snapshot import Event, Range, Window
+from thalweg.testing.snapshot import Block, Event, Question, Range, Window
 from thalweg.testing.strategies import STREAMS, any_windows, questions, streams, windows
 
 TRIPLES = (
@@ -104,7 +104,8 @@ def test_every_batch_has_a_new_worker_and_the_log_keeps_all_that_matters_to_it(d
     names = data.draw(st.sampled_from([STREAMS, STREAMS, STREAMS[:1]]))
     events = data.draw(streams(names=names, max_events=9))
     lateness = data.draw(st.sampled_from([0, 2]))
-    window = st.one_of(windows(), tight_windows(events, lateness * 1000))
+    tight = tight_windows(events, lateness * 1000)
+    window = st.one_of(windows(), tight, tight)
     question = data.draw(
         questions(events, window=window, max_patterns=2, operators=[None, "RSTREAM", "ISTREAM", "DSTREAM"])
     )
@@ -163,6 +164,31 @@ def slowest(standing: Standing, names: Iterable[str], lateness: int) -> float:
     """How far the streams have all come; those that have ended hold nobody up."""
     running = [standing.clocks.get(name, -float("inf")) for name in names if name not in standing.ended]
     return min(running, default=float("inf")) - lateness
+
+
+def test_what_leaves_at_the_next_instant_is_still_in_the_log(tmp_path: Path) -> None:
+    """The last moment of an entry: all streams have come to where its triple leaves, and that is still to be told.
+
+    p     |======)         from just after 0 up to 3001, where the window leaves its instant out
+    q           |======)   from 3000 on
+    time  0     3000 3001  a new worker at each
+    """
+    p, q = (
+        ("<http://ex/a>", "<http://ex/p>", "<http://ex/b>"),
+        ("<http://ex/a>", "<http://ex/q>", "<http://ex/b>"),
+    )
+    times = [(0, p), (3000, q), (3001, q), (9000, q), (9001, q)]
+    events = [Event(STREAMS[0], at, (triple,), f"http://ex/g{at}") for at, triple in times]
+    early = Block(STREAMS[:1], Range(3000, None, 0, "CLOSED-OPEN"), (("?x", "<http://ex/p>", "?y"),))
+    other = Block(STREAMS[:1], Range(1000), (("?x", "<http://ex/q>", "?y"),))
+    job = job_of(Question((early, other), operator="DSTREAM").text())
+    file = tmp_path / "a.nq"
+    file.write_bytes(quads(events, stamp="before"))
+    play = Play(job)
+    for chunk in chunks_of(job, STREAMS[0], file, piece_bytes=1):
+        new_worker()
+        play.batch([chunk])
+    assert [(row.at, row.op) for row in play.rows] == [(3001, "-")]
 
 
 def test_constants_of_a_query_are_not_in_the_row_of_an_empty_report(tmp_path: Path) -> None:
