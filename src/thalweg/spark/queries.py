@@ -60,9 +60,9 @@ def run(
     always counted in the progress of the query (`thalweg_read`, `thalweg_engine`). `drain` lets time run on
     after the end of finite streams until the windows are empty.
 
-    `shards` is over how many tasks the matching is spread, at most; it is the number of Spark's shuffle partitions, at most 16, unless
-    told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if some
-    are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
+    `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
+    16, unless told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if
+    some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
     brings later may be late.
     """
     reading = ReadOptions(
