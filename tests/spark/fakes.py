@@ -15,13 +15,16 @@ from pyspark.sql.streaming.stateful_processor import TimerValues
 from thalweg.answers import Row
 from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
-from thalweg.spark import host
+from thalweg.spark import host, keepers
 from thalweg.spark.encode import Reading, encode_piece
 from thalweg.spark.live import Entry, Job, Standing
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.queries import shares_of
 from thalweg.spark.results import rows_of
 from thalweg.spark.routing import Router
+
+# Engines live in this process, so that a test can take one away.
+keepers.IN_KEEPERS = False
 
 
 class Store:
@@ -123,7 +126,7 @@ class Play:
 
 def new_worker() -> None:
     """Forget all live engines, as when the next batch comes to another Python worker."""
-    host.CACHE = host.Cache()
+    keepers.SHELF = keepers.Shelf()
 
 
 def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> Job:

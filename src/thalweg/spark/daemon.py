@@ -36,8 +36,7 @@ def preload() -> None:
         }
         for batch in encode_piece(job.reading, piece):
             row = batch.to_pylist()[0]
-            live.take([Arrival(*(row[name] for name in Arrival._fields))])
-    list(live.results())
+            list(live.batch([Arrival(*(row[name] for name in Arrival._fields))], 0, 0))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
-from thalweg.rdf.stamped import Stamped, joined, parted
+from thalweg.rdf.stamped import Stamped, parted
 from thalweg.spark.encode import Reading, nothing
 from thalweg.spark.results import pack_results
 from thalweg.spark.routing import EVENTS
@@ -79,7 +79,7 @@ class Entry(NamedTuple):
     watermark: int
     last: bool
     before: bytes
-    chunks: bytes
+    chunks: bytes = b""
 
 
 @dataclass
@@ -96,6 +96,28 @@ class Standing:
     """When each stream was heard last, in milliseconds of the runner's clock."""
 
 
+class Logged(NamedTuple):
+    """A new entry of the log: its place, what it says beside its chunks, and which arrivals these are in."""
+
+    place: int
+    entry: Entry
+    arrivals: tuple[int, ...]
+
+
+@dataclass
+class Turn:
+    """What a batch did to an engine, beside its results."""
+
+    entries: list[Logged] = field(default_factory=list)
+    expired: list[int] = field(default_factory=list)
+    standing: Standing = field(default_factory=Standing)
+    rejects: list[Reject] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
+    events: int = 0
+    held: int = 0
+    wake_up: int | None = None
+
+
 class Live:
     """An engine of one shard with one query, and the framers of its streams."""
 
@@ -107,25 +129,43 @@ class Live:
         self.query: ContinuousQuery = self.session.register(router.shares.in_a_cell(router.query))
         self.framers: dict[str, Framer | Stamped] = {}
         self.standing = Standing()
-        self.index: deque[tuple[int, int]] = deque()
-        self.rejects: list[Reject] = []
-        self.late: list[Late] = []
-        self.events = 0
+        self.turn = Turn()
+        self._index: deque[tuple[int, int]] = deque()
         self._undrained = 0
         self.session.keep(lambda: [framer.live() for framer in self.framers.values()])
 
-    def take(self, arrivals: Sequence[Arrival]) -> tuple[Entry | None, Iterator[bytes]]:
-        """Apply chunks of one stream that belong together: their entry for the log (None if they left no rows), and
-        packed results if many wait.
+    def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[bytes]:
+        """Apply a batch of chunks, at a time of the runner's clock: packed results, and then `turn` has the rest.
+
+        `place` is that of the next entry of the log.
         """
+        self.turn = turn = Turn()
+        for together in _together(arrivals):
+            entry = self._take([arrivals[k] for k in together])
+            if entry is not None:
+                turn.entries.append(Logged(place, entry, together))
+                self._index.append((place, entry.latest))
+                place += 1
+            if self._undrained >= _DRAIN:
+                yield from self._results()
+        if self.job.idle is not None:
+            self._hear({arrival.stream for arrival in arrivals}, now)
+            turn.wake_up = self._patience(now)
+        yield from self._results()
+        turn.expired = list(self._expired())
+        turn.standing = self._stand()
+        turn.held = self.session.live_triples
+
+    def _take(self, arrivals: Sequence[Arrival]) -> Entry | None:
+        """Apply chunks of one stream that belong together; their entry for the log, if they left rows."""
         stream = arrivals[0].stream
         if stream in self.standing.ended:
-            return None, iter(())
+            return None
         entry = self._apply(stream, arrivals)
         if arrivals[-1].last:
             self.session.finish(stream, drain=self.job.drain)
             self.standing.ended.append(stream)
-        return entry, self.results() if self._undrained >= _DRAIN else iter(())
+        return entry
 
     def _apply(self, stream: str, arrivals: Sequence[Arrival]) -> Entry | None:
         mode = self.standing.modes.get(stream)
@@ -134,7 +174,7 @@ class Live:
             mode = self.standing.modes.setdefault(stream, asked)
             if mode != asked:
                 if self._speaks(stream):
-                    self.rejects += [Reject(arrival.source, 0, 0, _MIXED, "") for arrival in arrivals]
+                    self.turn.rejects += [Reject(arrival.source, 0, 0, _MIXED, "") for arrival in arrivals]
                 blank = nothing(arrivals[0].source).pack(Arena())
                 arrivals = [arrival._replace(chunk=blank) for arrival in arrivals]
         if mode is None:  # the end of a stream that never began
@@ -151,11 +191,11 @@ class Live:
         latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)
         if latest is None:
             return None
-        packed = joined([arrival.chunk for arrival in arrivals])
-        return Entry(stream, mode, latest, *standing, last, before, packed)
+        return Entry(stream, mode, latest, *standing, last, before)
 
-    def replay(self, entry: Entry) -> None:
-        """Apply a chunk of the log again; what it leads to has been told before."""
+    def replay(self, place: int, entry: Entry) -> None:
+        """Apply an entry of the log again; what it leads to has been told before."""
+        self._index.append((place, entry.latest))
         framer = self._framer(entry.stream, entry.mode)
         framer.restore(entry.before)
         self.session.push_events(EventBatch.empty(entry.stream, entry.clock))
@@ -178,23 +218,23 @@ class Live:
             self.session.finish(stream, drain=self.job.drain)
         self._forget()
 
-    def results(self) -> Iterator[bytes]:
+    def _results(self) -> Iterator[bytes]:
         """What is new in the answer, packed."""
         self._undrained = 0
         return pack_results(self.query, self.session.arena)
 
-    def stand(self) -> Standing:
+    def _stand(self) -> Standing:
         """Where the engine stands now."""
         self.standing.framers = {stream: framer.state() for stream, framer in self.framers.items()}
         return self.standing
 
-    def expired(self) -> Iterator[int]:
+    def _expired(self) -> Iterator[int]:
         """The places of log entries that nothing can use any more; they are forgotten here."""
         horizon = self.session.horizon()
-        while horizon is not None and self.index and self.index[0][1] < horizon:
-            yield self.index.popleft()[0]
+        while horizon is not None and self._index and self._index[0][1] < horizon:
+            yield self._index.popleft()[0]
 
-    def hear(self, streams: Collection[str], now: int) -> None:
+    def _hear(self, streams: Collection[str], now: int) -> None:
         """Note at which time of the runner's clock streams were heard, and go on without those silent for too long.
 
         A stream that has never been heard is waited for from the first batch on.
@@ -215,7 +255,7 @@ class Live:
                 self.standing.watermarks[stream] = reached
                 self._advance(stream, reached)
 
-    def patience(self, now: int) -> int | None:
+    def _patience(self, now: int) -> int | None:
         """When, by the runner's clock, some stream will have been silent for too long; None: never."""
         if self.job.idle is None:
             return None
@@ -234,13 +274,13 @@ class Live:
 
     def _push(self, batch: EventBatch) -> None:
         if self._speaks(batch.stream):
-            self.rejects += batch.rejects
-            self.events += batch.events
+            self.turn.rejects += batch.rejects
+            self.turn.events += batch.events
         self.session.push_events(batch)
         if batch.clock != NO_TIME:
             self.standing.clocks[batch.stream] = batch.clock
         self.session.quarantine()
-        self.late += [replace(late, stream=plain_stream(late.stream)) for late in self.session.late()]
+        self.turn.late += [replace(late, stream=plain_stream(late.stream)) for late in self.session.late()]
 
     def _forget(self) -> None:
         self.query.drain()
@@ -266,6 +306,17 @@ class Live:
             made.stream = stream
             self.framers[stream] = made
         return self.framers[stream]
+
+
+def _together(arrivals: Sequence[Arrival]) -> Iterator[tuple[int, ...]]:
+    """Chunks of files one by one, in their order; messages of a stream all together, for they have none."""
+    messages: dict[str, list[int]] = {}
+    for number, arrival in enumerate(arrivals):
+        if arrival.syntax == EVENTS:
+            messages.setdefault(arrival.stream, []).append(number)
+        else:
+            yield (number,)
+    yield from map(tuple, messages.values())
 
 
 def mode_of(options: ReadOptions, syntax: Any) -> str:

@@ -95,7 +95,10 @@ def read_payloads(prune: Prune, options: ReadOptions, batch: pa.RecordBatch) -> 
             taken.refuse(number, "no graph of this payload says its time")
     event = np.cumsum(begins) - 1
     data = (chunk.s != 0) & (chunk.p != 0) & ~marks
-    rows = np.flatnonzero((data[member] | begins) & (times[event] != NO_TIME))
+    filled = np.zeros(times.size, np.bool_)
+    filled[event[data[member]]] = True
+    # An event without data is told by a row without any.
+    rows = np.flatnonzero((data[member] | (begins & ~filled[event])) & (times[event] != NO_TIME))
     event, member = event[rows], member[rows]
     number = np.cumsum(_changes(event)) - 1
     s, p, o = (np.where(data[member], column[member], 0) for column in (chunk.s, chunk.p, chunk.o))

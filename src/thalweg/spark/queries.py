@@ -54,15 +54,16 @@ def run(
 ) -> DataFrame:
     """The answer of a continuous query over a streaming frame of `format("rdf")` or `events`, as a streaming frame.
 
-    The rows are `at timestamp, op string, graph string, bindings map<string, string>`, terms as N-Triples. A
+    The rows are those of `RESULT_SCHEMA`: when, `+` or `-`, the window (where all windows of the query are alike in
+    length), the event's graph ([NOW] only), and the bindings, terms as N-Triples. `columns` makes columns of them. A
     text that is wrong or not supported is refused here. `stream` is what a query without a stream reads.
     `quarantine` and `late` are folders for what was refused and what came too late, as JSON lines; both are
     always counted in the progress of the query (`thalweg_read`, `thalweg_engine`). `drain` lets time run on
     after the end of finite streams until the windows are empty.
 
-    `shards` is over how many tasks the matching is spread, at most; it is the number of Spark's shuffle partitions, at most 16, unless
-    told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if some
-    are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
+    `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
+    16, unless told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if
+    some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
     brings later may be late.
     """
     reading = ReadOptions(
@@ -158,7 +159,8 @@ def run_files(
     frame = run(events, text, **options)
 
     def deliver(batch: DataFrame, _: int) -> None:
-        out(rows_of(batch.toArrow()))
+        # Each shard has its own part of an instant.
+        out(rows_of(batch.toArrow().sort_by("at")))
 
     query = (
         frame.writeStream.foreachBatch(deliver)
