@@ -15,6 +15,7 @@ from thalweg.operators.matcher import Matcher
 from thalweg.operators.state import State
 from thalweg.plan.delta import components, plan_component
 from thalweg.plan.program import Habits, Interner, store_key
+from thalweg.plan.shapes import FEW_QUERIES
 
 Ints = NDArray[np.int64]
 
@@ -24,7 +25,6 @@ _MOST = 2048  # rows counted for a key
 _HUB = 1000  # rows of a key from which on other orders are worth their indexes
 _FIRST_LOOK = 1 << 10
 _LONGEST_WAIT = 1 << 18
-_FEW_QUERIES = 32  # up to which it is looked again and again; with more, only where there is toil
 _TOIL = 40  # rows walked for each row inserted that make a look worth while at once
 
 
@@ -39,19 +39,21 @@ class Learner:
     def look(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
         """Measures if it is time to; whether other plans are better now."""
         counters = matcher.counters
-        due = counters[kernel.INSERTED] >= self._look_at and len(queries) <= _FEW_QUERIES
+        due = counters[kernel.INSERTED] >= self._look_at and len(queries) <= FEW_QUERIES
         inserted = int(counters[kernel.INSERTED] - self._seen[kernel.INSERTED])
         vain = int(counters[kernel.WALKED] - self._seen[kernel.WALKED])
-        toil = vain > _TOIL * (inserted + _FIRST_LOOK) and not self.habits.hubs
+        # Of a shared plan, walking is worth while up to what probing for each unit by itself would cost.
+        shared = matcher.program.shared
+        bearable = max(_TOIL, shared) * (inserted + _FIRST_LOOK)
+        toil = vain > bearable and not self.habits.hubs
         if toil:
-            toil = vain - int(counters[kernel.FOUND] - self._seen[kernel.FOUND]) > _TOIL * (
-                inserted + _FIRST_LOOK
-            )
+            toil = vain - int(counters[kernel.FOUND] - self._seen[kernel.FOUND]) > bearable
         if not due and not toil:
             return False
         self._seen = counters.copy()
         self._look_at = int(counters[kernel.INSERTED]) + min(4 * int(inserted) + 1, _LONGEST_WAIT)
-        learnt = self._measure(matcher, queries, intern, now)
+        # What shared plans probe is not what each unit would.
+        learnt = self.habits if shared > 1 else self._measure(matcher, queries, intern, now)
         if toil:  # somebody is walking much for little: that is a hub, whether the sample has met it or not
             learnt = replace(learnt, hubs=True)
         before, self.habits = self.habits, learnt
@@ -109,7 +111,7 @@ def _probes(query: Query, habits: Habits, number: int) -> set[tuple[int, int]]:
     return {
         (step.pattern, step.index)
         for part in components(query)
-        for steps in plan_component(query, part, habits.of(number), free=habits.hubs).nodes.values()
+        for steps in plan_component(query.patterns, part, habits.of(number), free=habits.hubs).nodes.values()
         for step in steps
     }
 
@@ -118,6 +120,6 @@ def _orders(query: Query, habits: Habits, number: int) -> list[list[int]]:
     """The orders that are tried first."""
     orders = []
     for part in components(query):
-        graph = plan_component(query, part, habits.of(number), free=habits.hubs)
+        graph = plan_component(query.patterns, part, habits.of(number), free=habits.hubs)
         orders += [[step.pattern for step in graph.order(start)] for start in part]
     return orders

@@ -27,12 +27,11 @@ class Matcher:
         self.stores = WindowStores([window for _, window in program.stores], program.indexes)
         self.counters = np.zeros(kernel.COUNTERS, np.int64)
         self._cursor = np.zeros(kernel.CURSOR_CELLS, np.int64)
-        self._stack = np.zeros((max(program.depth, 1), kernel.FRAME_CELLS), np.int64)
         self._ranges = np.zeros((8, kernel.RANGE_CELLS), np.int64)
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
-        self._bound = np.zeros(max(program.variables, 1), np.int64)
         width = max((len(unit.shown) for unit in program.units), default=0)
         self._out = np.zeros((room, kernel.OUT_BINDINGS + width), np.int64)
+        self._make_room()
 
     def step(
         self, feed: Ints, time: Ints, event: Ints, graph: Ints, s: Ints, p: Ints, o: Ints, op: Ints
@@ -61,6 +60,11 @@ class Matcher:
                 program.steps,
                 program.others,
                 program.outputs,
+                program.parameters,
+                program.known,
+                program.values,
+                program.members,
+                program.fan,
                 self._until,
                 cursor,
                 self._stack,
@@ -86,8 +90,17 @@ class Matcher:
     def replace_program(self, program: Program) -> None:
         """Takes other plans over the same stores and the same indexes."""
         self.program = program
+        self._make_room()
         # Signatures are numbered anew; until rows come, every one of them may have some.
         self._until = np.full(len(program.dispatch), FOREVER, np.int64)
+
+    def _make_room(self) -> None:
+        """Room for a search of the program, and for all units that a solution may belong to."""
+        program = self.program
+        self._stack = np.zeros((max(program.depth, 1), kernel.FRAME_CELLS), np.int64)
+        self._bound = np.zeros(max(program.variables, 1), np.int64)
+        if len(self._out) < program.fan:
+            self._out = np.zeros((program.fan, self._out.shape[1]), np.int64)
 
     def replan(self, program: Program, now: int) -> None:
         """Takes other plans that may need other indexes."""

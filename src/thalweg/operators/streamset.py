@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -183,8 +184,9 @@ class Streamset:
         """Decides for each unit of the program where its solutions go."""
         self._routes = []
         self._products = []
-        for number, (query, view) in enumerate(self._queries):
-            units = [unit for unit in program.units if unit.query == number]
+        for number, parts in groupby(program.units, key=lambda unit: unit.query):
+            query, view = self._queries[number]
+            units = list(parts)
             product = None
             if len(units) > 1:
                 names = shown_variables(query)
