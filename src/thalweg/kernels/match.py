@@ -77,6 +77,14 @@ PREDICATE = 2  # the mask of signatures with a constant predicate and nothing el
 # Columns of a solution; its bindings follow.
 OUT_UNIT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
 
+# What the kernel works with: the addresses of the arrays of a program and of a matcher, and their sizes. Numba takes
+# time for each array that it is called with, and counts references to each that it passes on.
+(
+    STORES, FEEDS, FEEDS_WIDTH, WILD, DISPATCH, DISPATCH_LAST, ENTRIES, NODES, STEPS, OTHERS, OUTPUTS, OUTPUTS_SIZE,
+    PARAMETERS, KNOWN, KNOWN_LAST, VALUES, MEMBERS, FAN, UNTIL, STACK, SPANS, VARIABLES, OUT, OUT_SIZE, OUT_ROOM,
+) = range(25)  # fmt: skip
+CONTEXT_CELLS = 25
+
 # Where the kernel stands.
 AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, WRITTEN, DETAIL = range(9)
 CURSOR_CELLS = 9
@@ -359,26 +367,8 @@ def match(
     ss,
     ps,
     os,
-    stores,
-    feeds,
-    wild,
-    dispatch,
-    entries,
-    nodes,
-    steps,
-    others,
-    outputs,
-    parameters,
-    known,
-    values,
-    members,
-    fan,
-    until,
+    context,
     cursor,
-    stack,
-    ranges,
-    bound,
-    out,
     counters,
 ):
     """Runs the rows of a batch, in order, through stores and delta plans; answers DONE, FULL or GROW."""
@@ -392,7 +382,6 @@ def match(
     written = cursor[WRITTEN]
     status = np.int64(DONE)
     detail = np.int64(0)
-    room = np.int64(out.shape[0])
     n = np.int64(ss.shape[0])
     walked = np.int64(0)
     inserted = np.int64(0)
@@ -400,32 +389,35 @@ def match(
     deleted = np.int64(0)
     absent = np.int64(0)
     spared = np.int64(0)
-    # Addresses: what is passed on to other functions must not be an array (see `descriptor`).
-    all_stores = descriptor(stores, 0)
-    all_entries = np.int64(entries.ctypes.data)
-    all_nodes = np.int64(nodes.ctypes.data)
-    all_steps = np.int64(steps.ctypes.data)
     tally = np.int64(counters.ctypes.data)
-    table = np.int64(dispatch.ctypes.data)
-    last = np.int64(dispatch.shape[0] - 1)
-    spans = np.int64(ranges.ctypes.data)
-    frames = np.int64(stack.ctypes.data)
-    vars = np.int64(bound.ctypes.data)
-    rows = np.int64(out.ctypes.data)
-    row_size = np.int64(8 * out.shape[1])
-    all_others = np.int64(others.ctypes.data)
-    ends = np.int64(until.ctypes.data)
-    shown = np.int64(outputs.ctypes.data)
-    shown_size = np.int64(8 * outputs.shape[1])
-    all_parameters = np.int64(parameters.ctypes.data)
-    known_table = np.int64(known.ctypes.data)
-    known_last = np.int64(known.shape[0] - 1)
-    all_values = np.int64(values.ctypes.data)
+    all_stores = context[STORES]
+    feeds = context[FEEDS]
+    feeds_width = context[FEEDS_WIDTH]
+    wild = context[WILD]
+    table = context[DISPATCH]
+    last = context[DISPATCH_LAST]
+    all_entries = context[ENTRIES]
+    all_nodes = context[NODES]
+    all_steps = context[STEPS]
+    all_others = context[OTHERS]
+    shown = context[OUTPUTS]
+    shown_size = context[OUTPUTS_SIZE]
+    all_parameters = context[PARAMETERS]
+    known_table = context[KNOWN]
+    known_last = context[KNOWN_LAST]
+    all_values = context[VALUES]
+    members = context[MEMBERS]
+    ends = context[UNTIL]
+    frames = context[STACK]
+    spans = context[SPANS]
+    vars = context[VARIABLES]
+    rows = context[OUT]
+    row_size = context[OUT_SIZE]
     # A solution may belong to several units: it is written for all of them or not yet.
-    room -= fan
+    room = context[OUT_ROOM] - context[FAN]
 
     while i < n:
-        store = feeds[feed[i], f]
+        store = load64(feeds, feed[i] * feeds_width + f)
         if store < 0:
             i += 1
             f = np.int64(0)
@@ -437,7 +429,7 @@ def match(
         if r < 0:
             if i + AHEAD < n:
                 expect(desc, ss[i + AHEAD], ps[i + AHEAD], os[i + AHEAD])
-            n_ranges, indexes = find_ranges(s, p, o, store, wild[store], table, last, spans)
+            n_ranges, indexes = find_ranges(s, p, o, store, load64(wild, store), table, last, spans)
             if n_ranges == 0:
                 f += 1
                 continue
@@ -501,7 +493,7 @@ def match(
                             node, all_nodes, all_parameters, known_table, known_last, all_values, vars
                         )
                         for member in range(first, first + count):
-                            unit = members[member]
+                            unit = load64(members, member)
                             emit(
                                 rows + written * row_size,
                                 unit,
@@ -551,7 +543,7 @@ def match(
                             node, all_nodes, all_parameters, known_table, known_last, all_values, vars
                         )
                         for member in range(first, first + count):
-                            unit = members[member]
+                            unit = load64(members, member)
                             emit(
                                 rows + written * row_size,
                                 unit,

@@ -35,26 +35,31 @@ class Learner:
         self.habits = Habits()
         self._look_at = _FIRST_LOOK
         self._seen = np.zeros(kernel.COUNTERS, np.int64)
+        self._walked = 0
+
+    def is_due(self, matcher: Matcher, queries: int) -> bool:
+        """Whether it is time to look: after enough rows, or at once where there is toil; asked after each batch."""
+        item = matcher.counters.item
+        if item(kernel.INSERTED) >= self._look_at and queries <= FEW_QUERIES:
+            return True
+        return item(kernel.WALKED) - self._walked > _TOIL * _FIRST_LOOK and self._toils(matcher)
+
+    def _toils(self, matcher: Matcher) -> bool:
+        """Whether somebody is walking much for little."""
+        done = matcher.counters - self._seen
+        # Of a shared plan, walking is worth while up to what probing for each unit by itself would cost.
+        bearable = max(_TOIL, matcher.program.shared) * (int(done[kernel.INSERTED]) + _FIRST_LOOK)
+        return not self.habits.hubs and int(done[kernel.WALKED] - done[kernel.FOUND]) > bearable
 
     def look(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
-        """Measures if it is time to; whether other plans are better now."""
-        counters = matcher.counters
-        due = counters[kernel.INSERTED] >= self._look_at and len(queries) <= FEW_QUERIES
+        """Measures; whether other plans are better now."""
+        counters, toil = matcher.counters, self._toils(matcher)
         inserted = int(counters[kernel.INSERTED] - self._seen[kernel.INSERTED])
-        vain = int(counters[kernel.WALKED] - self._seen[kernel.WALKED])
-        # Of a shared plan, walking is worth while up to what probing for each unit by itself would cost.
-        shared = matcher.program.shared
-        bearable = max(_TOIL, shared) * (inserted + _FIRST_LOOK)
-        toil = vain > bearable and not self.habits.hubs
-        if toil:
-            toil = vain - int(counters[kernel.FOUND] - self._seen[kernel.FOUND]) > bearable
-        if not due and not toil:
-            return False
-        self._seen = counters.copy()
+        self._seen, self._walked = counters.copy(), int(counters[kernel.WALKED])
         self._look_at = int(counters[kernel.INSERTED]) + min(4 * int(inserted) + 1, _LONGEST_WAIT)
         # What shared plans probe is not what each unit would.
-        learnt = self.habits if shared > 1 else self._measure(matcher, queries, intern, now)
-        if toil:  # somebody is walking much for little: that is a hub, whether the sample has met it or not
+        learnt = self.habits if matcher.program.shared > 1 else self._measure(matcher, queries, intern, now)
+        if toil:  # that is a hub, whether the sample has met it or not
             learnt = replace(learnt, hubs=True)
         before, self.habits = self.habits, learnt
         return learnt.hubs != before.hubs or any(
@@ -78,6 +83,7 @@ class Learner:
             fanout.setdefault(query, {})[pattern, index] = rows
         self.habits = Habits(fanout, state["hubs"])
         self._look_at, self._seen = state["look_at"], state["seen"]
+        self._walked = int(self._seen[kernel.WALKED])
 
     def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Habits:
         samples = [matcher.stores.live_rows(store, _SAMPLE) for store in range(len(matcher.stores))]
