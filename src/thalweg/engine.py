@@ -157,25 +157,48 @@ class Session:
         """
         if op not in _OPS:
             raise UsageError(f'op is "insert" or "delete", not {op!r}')
-        self.push_events(self._event(stream, _time(at), graph, name, _OPS[op]))
+        time = _time(at)
+        self._pushes += 1
+        chunk = self._reader(stream).read(
+            graph.encode() if isinstance(graph, str) else graph, offset=self._pushes
+        )
+        rest = np.empty((4, len(chunk.s)), np.int64)
+        # Events below zero: framers number those of the same stream from 0 on.
+        rest[0], rest[1], rest[3] = time, -self._pushes, _OPS[op]
+        rest[2] = self.arena.intern(f"<{name}>".encode()) if name else 0
+        times, event, named, ops = rest
+        self._take(stream, (times, event, named, chunk.s, chunk.p, chunk.o, ops), time, 1, chunk.rejects)
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
-        state = self._stream(batch.stream)
-        self.stats.events += batch.events
-        self.stats.triples += len(batch.time)
-        self._reject(batch.rejects)
-        rows: Columns = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o, batch.op)
-        homes = [home for home in self._sets if batch.stream in home.streams]
+        rows = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o, batch.op)
+        self._take(batch.stream, rows, batch.clock, batch.events, batch.rejects, batch.before)
+
+    def _take(
+        self,
+        stream: str,
+        rows: Columns,
+        clock: int,
+        events: int,
+        rejects: tuple[Reject, ...],
+        before: Ints | None = None,
+    ) -> None:
+        """Takes rows of whole events; `clock` is the largest time of an event, with or without rows."""
+        state = self._stream(stream)
+        self.stats.events += events
+        self.stats.triples += len(rows[0])
+        if rejects:
+            self._reject(rejects)
+        homes = [home for home in self._sets if stream in home.streams]
         if not homes:
-            self.stats.unheard += batch.events
-        if len(batch.time):
-            rows = self._in_time(state, rows, batch.before)
-        state.clock = max(state.clock, batch.clock)
+            self.stats.unheard += events
+        if len(rows[0]):
+            rows = self._in_time(state, rows, before)
+        state.clock = max(state.clock, clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
         for home in homes:
-            home.feed(batch.stream, rows, state.clock, state.watermark)
+            home.feed(stream, rows, state.clock, state.watermark)
         self._run(homes)
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
@@ -272,28 +295,9 @@ class Session:
     # Inside
 
     def _stream(self, name: str) -> Stream:
-        return self._streams.setdefault(name, Stream(name))
-
-    def _event(self, stream: str, at: int, graph: str | bytes, name: str | None, op: int) -> EventBatch:
-        self._pushes += 1
-        chunk = self._reader(stream).read(
-            graph.encode() if isinstance(graph, str) else graph, offset=self._pushes
-        )
-        count = len(chunk.s)
-        return EventBatch(
-            stream=stream,
-            time=np.full(count, at, np.int64),
-            # Below zero: framers number the events of the same stream from 0 on.
-            event=np.full(count, -self._pushes, np.int64),
-            graph=np.full(count, self.arena.intern(f"<{name}>".encode()) if name else 0, np.int64),
-            s=chunk.s,
-            p=chunk.p,
-            o=chunk.o,
-            clock=at,
-            rejects=chunk.rejects,
-            events=1,
-            op=np.full(count, op, np.int64),
-        )
+        if name not in self._streams:
+            self._streams[name] = Stream(name)
+        return self._streams[name]
 
     def _reader(self, stream: str) -> Reader:
         """The reader of pushed graphs, made anew when the queries change."""
@@ -309,14 +313,14 @@ class Session:
             )
         return reader
 
-    def _in_time(self, state: Stream, rows: Columns, before: Ints) -> Columns:
+    def _in_time(self, state: Stream, rows: Columns, before: Ints | None) -> Columns:
         """The rows that are not late; the others go to the late output.
 
         An event is late when its time is before the watermark that the events before it have set, whatever
-        the batch it came in. `before` is the largest time of those, or empty where the rows tell.
+        the batch it came in. `before` is the largest time of those, or nothing where the rows tell.
         """
         time = rows[0]
-        if not len(before):
+        if before is None or not len(before):
             if int(time[0]) >= state.watermark and (len(time) == 1 or bool((time[1:] >= time[:-1]).all())):
                 return rows
             before = np.maximum.accumulate(np.concatenate([[state.clock], time[:-1]]))
@@ -337,7 +341,7 @@ class Session:
             self._kept.late.append(Late(stream, at, watermark, int(event[start]), end - start, reason))
 
     def _reject(self, rejects: tuple[Reject, ...]) -> None:
-        if rejects and self._on_error == "fail":
+        if self._on_error == "fail":
             first = rejects[0]
             raise DataError(first.reason, source=first.source, line=first.line, column=first.column)
         self.stats.quarantined += len(rejects)

@@ -55,7 +55,8 @@ class Chunk:
     source: str = ""
 
     def __post_init__(self) -> None:
-        if len({getattr(self, name).size for name in _COLUMNS}) != 1:
+        rows = self.s.size
+        if not self.number.size == self.g.size == rows == self.p.size == self.o.size == self.time.size:
             raise ValueError("columns of different lengths")
 
     def __len__(self) -> int:
