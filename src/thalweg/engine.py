@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +21,7 @@ from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.runs import runs
 from thalweg.operators.streamset import BEGINNING, Columns, Strategy, Streamset
+from thalweg.plan.program import store_key
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch
@@ -31,6 +34,7 @@ T = TypeVar("T")
 _OPS = {"insert": INSERT, "delete": DELETE}
 _KEPT = 10_000
 _FEW_BYTES = 1 << 20
+_MANY_ROWS = 1 << 12  # of a batch, from which on threads are worth their start
 
 
 @dataclass
@@ -62,12 +66,19 @@ class Session:
         blank_nodes: BlankNodes = "event",
         arena: Arena | None = None,
         strategy: Strategy = "incremental",
+        threads: int = 1,
     ) -> None:
-        """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch."""
+        """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch.
+
+        With several `threads`, queries that share no window are matched side by side when a large batch comes.
+        """
         if on_error not in ("quarantine", "fail"):
             raise UsageError(f'on_error is "quarantine" or "fail", not {on_error!r}')
         if strategy not in ("incremental", "reevaluate"):
             raise UsageError(f'strategy is "incremental" or "reevaluate", not {strategy!r}')
+        if threads < 1:
+            raise UsageError(f"{threads} threads cannot match")
+        self.threads = threads
         self.arena = arena or Arena()
         self.stats = Stats()
         self._lateness = _span(lateness)
@@ -83,6 +94,8 @@ class Session:
         self._compact_at = _FEW_BYTES
         self._pushes = 0
         self._readers: dict[str, Reader] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._interning = Lock()
 
     # Queries
 
@@ -111,13 +124,24 @@ class Session:
         self._prune = None
 
     def _home(self, query: Query) -> Streamset:
-        """The streamset for a query: shared with those over the same streams that saw the same events."""
+        """The streamset for a query: shared with those over the same streams that saw the same events.
+
+        Queries that share a window belong together; others make work for another thread, if there are several.
+        """
         streams = tuple(sorted(query.streams))
         # [NOW] looks at each event alone: there is nothing to re-evaluate.
         strategy: Strategy = "incremental" if query.per_event else self._strategy
-        for home in self._sets:
-            if home.streams == streams and not home.started and home.strategy == strategy:
-                return home
+        open_to = [
+            home
+            for home in self._sets
+            if home.streams == streams and not home.started and home.strategy == strategy
+        ]
+        windows = {store_key(source) for source in query.sources}
+        sharing = next((home for home in open_to if not windows.isdisjoint(home.windows)), None)
+        if sharing is not None:
+            return sharing
+        if len(open_to) >= self.threads:
+            return min(open_to, key=len)
         home = Streamset(streams, strategy)
         for name in streams:
             home.feed(name, None, self._stream(name).clock, self._stream(name).watermark)
@@ -199,7 +223,7 @@ class Session:
             state.watermark = max(state.watermark, state.clock - self._lateness)
         for home in homes:
             home.feed(stream, rows, state.clock, state.watermark)
-        self._run(homes)
+        self._run(homes, len(rows[0]))
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
         """Sets the watermark of one stream or of all: no event before it will come."""
@@ -237,9 +261,9 @@ class Session:
         return save(self)
 
     @classmethod
-    def restore(cls, data: bytes) -> Session:
+    def restore(cls, data: bytes, *, threads: int = 1) -> Session:
         """The session that was saved; `queries` has its queries in the order of their registration."""
-        session: Session = restore(cls, data)
+        session: Session = restore(cls, data, threads)
         return session
 
     @property
@@ -347,13 +371,29 @@ class Session:
         self.stats.quarantined += len(rejects)
         self._kept.quarantine.extend(rejects)
 
-    def _run(self, homes: list[Streamset]) -> None:
-        for home in homes:
-            before = home.absent
-            home.run(self.arena.intern)
-            self.stats.absent += home.absent - before
+    def _run(self, homes: list[Streamset], rows: int = 0) -> None:
+        before = sum(home.absent for home in homes)
+        if self.threads > 1 and len(homes) > 1 and rows >= _MANY_ROWS:
+            self._run_beside(homes)
+        else:
+            for home in homes:
+                home.run(self.arena.intern)
+        self.stats.absent += sum(home.absent for home in homes) - before
         if self.arena.used_bytes > self._compact_at:
             self.compact()
+
+    def _run_beside(self, homes: list[Streamset]) -> None:
+        """Runs streamsets side by side; they have nothing in common but the arena, which plans take constants from."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, "thalweg-match")
+        running = [self._pool.submit(home.run, self._intern_alone) for home in homes]
+        wait(running)
+        for future in running:
+            future.result()
+
+    def _intern_alone(self, text: bytes) -> int:
+        with self._interning:
+            return self.arena.intern(text)
 
     def compact(self) -> None:
         """Lets go of the texts that nothing uses any more; memory follows the windows, not the stream."""

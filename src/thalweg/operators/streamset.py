@@ -23,7 +23,7 @@ from thalweg.operators.reevaluate import Reevaluator
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
-from thalweg.plan.program import Interner, Program, compile_program, shown_variables
+from thalweg.plan.program import Interner, Program, StoreKey, compile_program, shown_variables, store_key
 
 Ints = NDArray[np.int64]
 Strategy = Literal["incremental", "reevaluate"]
@@ -63,6 +63,7 @@ class Streamset:
         self.started = False
         self._queues = {stream: _Queue() for stream in self.streams}
         self._queries: list[tuple[Query, View]] = []
+        self.windows: set[StoreKey] = set()
         self._gone: set[int] = set()
         self._due_at = np.empty(0, np.int64)  # by query: when its view has something to say
         self._earliest = int(FOREVER)  # none of them is before this
@@ -80,6 +81,7 @@ class Streamset:
         """Takes a query in; only before the first row."""
         view = view_of(query, len(shown_variables(query)))
         self._queries.append((query, view))
+        self.windows.update(store_key(source) for source in query.sources)
         self._due_at = np.append(self._due_at, FOREVER)
         self._matcher = None
         return view
