@@ -35,14 +35,28 @@ class Learner:
         self.habits = Habits()
         self._look_at = _FIRST_LOOK
         self._seen = np.zeros(kernel.COUNTERS, np.int64)
-        self._walked = 0
+        self._walked = 0  # when it was last asked whether there is toil
 
     def is_due(self, matcher: Matcher, queries: int) -> bool:
         """Whether it is time to look: after enough rows, or at once where there is toil; asked after each batch."""
         item = matcher.counters.item
-        if item(kernel.INSERTED) >= self._look_at and queries <= FEW_QUERIES:
+        rested = item(kernel.INSERTED) >= self._look_at
+        if rested and queries <= FEW_QUERIES:
             return True
-        return item(kernel.WALKED) - self._walked > _TOIL * _FIRST_LOOK and self._toils(matcher)
+        if not rested and item(kernel.WALKED) - self._walked <= _TOIL * _FIRST_LOOK:
+            return False
+        self._walked = item(kernel.WALKED)
+        toil = self._toils(matcher)
+        if rested and not toil:
+            self._begin(matcher.counters)
+        return toil
+
+    def _begin(self, counters: Ints) -> None:
+        """Begins another period, over which toil is counted and after which it is time to look."""
+        inserted = int(counters[kernel.INSERTED])
+        period = inserted - int(self._seen[kernel.INSERTED])
+        self._look_at = inserted + min(4 * period + 1, _LONGEST_WAIT)
+        self._seen, self._walked = counters.copy(), int(counters[kernel.WALKED])
 
     def _toils(self, matcher: Matcher) -> bool:
         """Whether somebody is walking much for little."""
@@ -53,10 +67,8 @@ class Learner:
 
     def look(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
         """Measures; whether other plans are better now."""
-        counters, toil = matcher.counters, self._toils(matcher)
-        inserted = int(counters[kernel.INSERTED] - self._seen[kernel.INSERTED])
-        self._seen, self._walked = counters.copy(), int(counters[kernel.WALKED])
-        self._look_at = int(counters[kernel.INSERTED]) + min(4 * int(inserted) + 1, _LONGEST_WAIT)
+        toil = self._toils(matcher)
+        self._begin(matcher.counters)
         # What shared plans probe is not what each unit would.
         learnt = self.habits if matcher.program.shared > 1 else self._measure(matcher, queries, intern, now)
         if toil:  # that is a hub, whether the sample has met it or not

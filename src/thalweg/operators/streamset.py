@@ -219,13 +219,17 @@ class Streamset:
             self._note_due(0)
             return
         event = int(solutions[-1, OUT_TO])
+        news: dict[int, Product] = {}
         solutions = solutions[np.argsort(solutions[:, OUT_UNIT], kind="stable")]
         for start, end in runs(solutions[:, OUT_UNIT]):
             route = self._routes[solutions[start, OUT_UNIT]]
             part = solutions[start:end]
-            route.view.step(part if route.product is None else route.product.step(route.part, part))
+            if route.product is not None:
+                news[id(route.product)] = route.product
+                part = route.product.step(route.part, part)
+            route.view.step(part)
             self._note_due(route.query)
-        for product in self._products:
+        for product in news.values():
             product.tidy(now, event)
 
     def _note_due(self, number: int) -> None:
