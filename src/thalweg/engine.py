@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +21,7 @@ from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.runs import runs
 from thalweg.operators.streamset import BEGINNING, Columns, Strategy, Streamset
+from thalweg.plan.program import store_key
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch
@@ -31,6 +34,7 @@ T = TypeVar("T")
 _OPS = {"insert": INSERT, "delete": DELETE}
 _KEPT = 10_000
 _FEW_BYTES = 1 << 20
+_MANY_ROWS = 1 << 12  # of a batch, from which on threads are worth their start
 
 
 @dataclass
@@ -62,12 +66,19 @@ class Session:
         blank_nodes: BlankNodes = "event",
         arena: Arena | None = None,
         strategy: Strategy = "incremental",
+        threads: int = 1,
     ) -> None:
-        """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch."""
+        """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch.
+
+        With several `threads`, queries that share no window are matched side by side when a large batch comes.
+        """
         if on_error not in ("quarantine", "fail"):
             raise UsageError(f'on_error is "quarantine" or "fail", not {on_error!r}')
         if strategy not in ("incremental", "reevaluate"):
             raise UsageError(f'strategy is "incremental" or "reevaluate", not {strategy!r}')
+        if threads < 1:
+            raise UsageError(f"{threads} threads cannot match")
+        self.threads = threads
         self.arena = arena or Arena()
         self.stats = Stats()
         self._lateness = _span(lateness)
@@ -83,6 +94,8 @@ class Session:
         self._compact_at = _FEW_BYTES
         self._pushes = 0
         self._readers: dict[str, Reader] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._interning = Lock()
 
     # Queries
 
@@ -111,13 +124,24 @@ class Session:
         self._prune = None
 
     def _home(self, query: Query) -> Streamset:
-        """The streamset for a query: shared with those over the same streams that saw the same events."""
+        """The streamset for a query: shared with those over the same streams that saw the same events.
+
+        Queries that share a window belong together; others make work for another thread, if there are several.
+        """
         streams = tuple(sorted(query.streams))
         # [NOW] looks at each event alone: there is nothing to re-evaluate.
         strategy: Strategy = "incremental" if query.per_event else self._strategy
-        for home in self._sets:
-            if home.streams == streams and not home.started and home.strategy == strategy:
-                return home
+        open_to = [
+            home
+            for home in self._sets
+            if home.streams == streams and not home.started and home.strategy == strategy
+        ]
+        windows = {store_key(source) for source in query.sources}
+        sharing = next((home for home in open_to if not windows.isdisjoint(home.windows)), None)
+        if sharing is not None:
+            return sharing
+        if len(open_to) >= self.threads:
+            return min(open_to, key=len)
         home = Streamset(streams, strategy)
         for name in streams:
             home.feed(name, None, self._stream(name).clock, self._stream(name).watermark)
@@ -157,26 +181,49 @@ class Session:
         """
         if op not in _OPS:
             raise UsageError(f'op is "insert" or "delete", not {op!r}')
-        self.push_events(self._event(stream, _time(at), graph, name, _OPS[op]))
+        time = _time(at)
+        self._pushes += 1
+        chunk = self._reader(stream).read(
+            graph.encode() if isinstance(graph, str) else graph, offset=self._pushes
+        )
+        rest = np.empty((4, len(chunk.s)), np.int64)
+        # Events below zero: framers number those of the same stream from 0 on.
+        rest[0], rest[1], rest[3] = time, -self._pushes, _OPS[op]
+        rest[2] = self.arena.intern(f"<{name}>".encode()) if name else 0
+        times, event, named, ops = rest
+        self._take(stream, (times, event, named, chunk.s, chunk.p, chunk.o, ops), time, 1, chunk.rejects)
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
-        state = self._stream(batch.stream)
-        self.stats.events += batch.events
-        self.stats.triples += len(batch.time)
-        self._reject(batch.rejects)
-        rows: Columns = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o, batch.op)
-        homes = [home for home in self._sets if batch.stream in home.streams]
+        rows = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o, batch.op)
+        self._take(batch.stream, rows, batch.clock, batch.events, batch.rejects, batch.before)
+
+    def _take(
+        self,
+        stream: str,
+        rows: Columns,
+        clock: int,
+        events: int,
+        rejects: tuple[Reject, ...],
+        before: Ints | None = None,
+    ) -> None:
+        """Takes rows of whole events; `clock` is the largest time of an event, with or without rows."""
+        state = self._stream(stream)
+        self.stats.events += events
+        self.stats.triples += len(rows[0])
+        if rejects:
+            self._reject(rejects)
+        homes = [home for home in self._sets if stream in home.streams]
         if not homes:
-            self.stats.unheard += batch.events
-        if len(batch.time):
-            rows = self._in_time(state, rows, batch.before)
-        state.clock = max(state.clock, batch.clock)
+            self.stats.unheard += events
+        if len(rows[0]):
+            rows = self._in_time(state, rows, before)
+        state.clock = max(state.clock, clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
         for home in homes:
-            home.feed(batch.stream, rows, state.clock, state.watermark)
-        self._run(homes)
+            home.feed(stream, rows, state.clock, state.watermark)
+        self._run(homes, len(rows[0]))
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
         """Sets the watermark of one stream or of all: no event before it will come."""
@@ -214,9 +261,9 @@ class Session:
         return save(self)
 
     @classmethod
-    def restore(cls, data: bytes) -> Session:
+    def restore(cls, data: bytes, *, threads: int = 1) -> Session:
         """The session that was saved; `queries` has its queries in the order of their registration."""
-        session: Session = restore(cls, data)
+        session: Session = restore(cls, data, threads)
         return session
 
     @property
@@ -272,28 +319,9 @@ class Session:
     # Inside
 
     def _stream(self, name: str) -> Stream:
-        return self._streams.setdefault(name, Stream(name))
-
-    def _event(self, stream: str, at: int, graph: str | bytes, name: str | None, op: int) -> EventBatch:
-        self._pushes += 1
-        chunk = self._reader(stream).read(
-            graph.encode() if isinstance(graph, str) else graph, offset=self._pushes
-        )
-        count = len(chunk.s)
-        return EventBatch(
-            stream=stream,
-            time=np.full(count, at, np.int64),
-            # Below zero: framers number the events of the same stream from 0 on.
-            event=np.full(count, -self._pushes, np.int64),
-            graph=np.full(count, self.arena.intern(f"<{name}>".encode()) if name else 0, np.int64),
-            s=chunk.s,
-            p=chunk.p,
-            o=chunk.o,
-            clock=at,
-            rejects=chunk.rejects,
-            events=1,
-            op=np.full(count, op, np.int64),
-        )
+        if name not in self._streams:
+            self._streams[name] = Stream(name)
+        return self._streams[name]
 
     def _reader(self, stream: str) -> Reader:
         """The reader of pushed graphs, made anew when the queries change."""
@@ -309,14 +337,14 @@ class Session:
             )
         return reader
 
-    def _in_time(self, state: Stream, rows: Columns, before: Ints) -> Columns:
+    def _in_time(self, state: Stream, rows: Columns, before: Ints | None) -> Columns:
         """The rows that are not late; the others go to the late output.
 
         An event is late when its time is before the watermark that the events before it have set, whatever
-        the batch it came in. `before` is the largest time of those, or empty where the rows tell.
+        the batch it came in. `before` is the largest time of those, or nothing where the rows tell.
         """
         time = rows[0]
-        if not len(before):
+        if before is None or not len(before):
             if int(time[0]) >= state.watermark and (len(time) == 1 or bool((time[1:] >= time[:-1]).all())):
                 return rows
             before = np.maximum.accumulate(np.concatenate([[state.clock], time[:-1]]))
@@ -337,19 +365,35 @@ class Session:
             self._kept.late.append(Late(stream, at, watermark, int(event[start]), end - start, reason))
 
     def _reject(self, rejects: tuple[Reject, ...]) -> None:
-        if rejects and self._on_error == "fail":
+        if self._on_error == "fail":
             first = rejects[0]
             raise DataError(first.reason, source=first.source, line=first.line, column=first.column)
         self.stats.quarantined += len(rejects)
         self._kept.quarantine.extend(rejects)
 
-    def _run(self, homes: list[Streamset]) -> None:
-        for home in homes:
-            before = home.absent
-            home.run(self.arena.intern)
-            self.stats.absent += home.absent - before
+    def _run(self, homes: list[Streamset], rows: int = 0) -> None:
+        before = sum(home.absent for home in homes)
+        if self.threads > 1 and len(homes) > 1 and rows >= _MANY_ROWS:
+            self._run_beside(homes)
+        else:
+            for home in homes:
+                home.run(self.arena.intern)
+        self.stats.absent += sum(home.absent for home in homes) - before
         if self.arena.used_bytes > self._compact_at:
             self.compact()
+
+    def _run_beside(self, homes: list[Streamset]) -> None:
+        """Runs streamsets side by side; they have nothing in common but the arena, which plans take constants from."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.threads, "thalweg-match")
+        running = [self._pool.submit(home.run, self._intern_alone) for home in homes]
+        wait(running)
+        for future in running:
+            future.result()
+
+    def _intern_alone(self, text: bytes) -> int:
+        with self._interning:
+            return self.arena.intern(text)
 
     def compact(self) -> None:
         """Lets go of the texts that nothing uses any more; memory follows the windows, not the stream."""

@@ -55,7 +55,7 @@ def _place(query: ContinuousQuery, homes: list[Streamset]) -> list[int]:
     return [homes.index(home), next(k for k, (_, view) in enumerate(home._queries) if view is query.view)]
 
 
-def restore(kind: Any, data: bytes) -> Any:
+def restore(kind: Any, data: bytes, threads: int = 1) -> Any:
     """The session of such bytes; `queries` has its queries in the order of their registration."""
     try:
         state = unpack(data, FORMAT)
@@ -63,7 +63,10 @@ def restore(kind: Any, data: bytes) -> Any:
         raise UsageError(f"the session cannot be restored: {error}") from None
     options = state["options"]
     session = kind(
-        on_error=options["on_error"], blank_nodes=options["blank_nodes"], arena=Arena(state["hash_mask"])
+        on_error=options["on_error"],
+        blank_nodes=options["blank_nodes"],
+        arena=Arena(state["hash_mask"]),
+        threads=threads,
     )
     session._lateness = options["lateness"]
     session.stats = Stats(**state["stats"])

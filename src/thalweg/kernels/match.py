@@ -47,16 +47,23 @@ from thalweg.kernels.store import (
 )
 
 # Columns of an entry: a pattern of a query as the start of a delta plan.
-ENTRY_UNIT, ENTRY_PATTERN, ENTRY_NODE, ENTRY_OTHERS, ENTRY_TERMS = 0, 1, 2, 3, 4
+ENTRY_PATTERN, ENTRY_NODE, ENTRY_OTHERS, ENTRY_TERMS = 0, 1, 2, 3
 ENTRY_CELLS = ENTRY_TERMS + 6
 
-# Columns of a node (a set of matched patterns): its steps, best first. A node without steps is a solution.
-NODE_FIRST, NODE_STEPS = 0, 1
-NODE_CELLS = 2
+# Columns of a node (a set of matched patterns): its steps, best first; where the list of its bound parameters begins,
+# or -1. A node without steps is a solution: without parameters, of these members (units).
+NODE_FIRST, NODE_STEPS, NODE_PARAMETERS, NODE_MEMBERS, NODE_COUNT = range(5)
+NODE_CELLS = 5
 
-# Columns of a step: another pattern, the index by which it is probed, and the node that it leads to.
-STEP_STORE, STEP_KIND, STEP_PATTERN, STEP_NODE, STEP_TERMS = 0, 1, 2, 3, 4
+# Columns of a step: another pattern, the index by which it is probed, the node that it leads to, and whether it
+# binds parameters.
+STEP_STORE, STEP_KIND, STEP_PATTERN, STEP_NODE, STEP_CHECKS, STEP_TERMS = range(6)
 STEP_CELLS = STEP_TERMS + 6
+
+# Columns of the table of values that the parameters of a node may have (open addressing): where the values are, and
+# the members that they belong to, if the node is a solution.
+KNOWN_KEY, KNOWN_VALUES, KNOWN_FIRST, KNOWN_COUNT = range(4)
+KNOWN_CELLS = 4
 
 # How a position of a pattern meets a term: (mode, value) pairs for s, p, o from *_TERMS on.
 CONSTANT, BOUND, BIND = 0, 1, 2
@@ -69,6 +76,14 @@ PREDICATE = 2  # the mask of signatures with a constant predicate and nothing el
 
 # Columns of a solution; its bindings follow.
 OUT_UNIT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
+
+# What the kernel works with: the addresses of the arrays of a program and of a matcher, and their sizes. Numba takes
+# time for each array that it is called with, and counts references to each that it passes on.
+(
+    STORES, FEEDS, FEEDS_WIDTH, WILD, DISPATCH, DISPATCH_LAST, ENTRIES, NODES, STEPS, OTHERS, OUTPUTS, OUTPUTS_SIZE,
+    PARAMETERS, KNOWN, KNOWN_LAST, VALUES, MEMBERS, FAN, UNTIL, STACK, SPANS, VARIABLES, OUT, OUT_SIZE, OUT_ROOM,
+) = range(25)  # fmt: skip
+CONTEXT_CELLS = 25
 
 # Where the kernel stands.
 AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, WRITTEN, DETAIL = range(9)
@@ -203,6 +218,77 @@ def fits(terms, s, p, o, bound):
 
 
 @njit(cache=True, nogil=True)
+def mixed(h, value):
+    """A hash with one more value in it."""
+    h = (h ^ np.uint64(value)) * np.uint64(0xBF58476D1CE4E5B9)
+    return h ^ (h >> np.uint64(29))
+
+
+@njit(cache=True, nogil=True)
+def enter_known(rows, values, table):
+    """Fills the table of known values; a row is a node, how many values it has, and its members (first, count).
+
+    The values of the rows are one after the other in `values`.
+    """
+    last = np.int64(table.shape[0] - 1)
+    at = np.int64(0)
+    for k in range(rows.shape[0]):
+        h = np.uint64(rows[k, 0] + 1)
+        for v in range(rows[k, 1]):
+            h = mixed(h, values[at + v])
+        key = np.int64(h | np.uint64(1))
+        slot = (key >> np.int64(1)) & last
+        while table[slot, KNOWN_KEY] != 0:
+            slot = (slot + 1) & last
+        table[slot, KNOWN_KEY] = key
+        table[slot, KNOWN_VALUES] = at
+        table[slot, KNOWN_FIRST] = rows[k, 2]
+        table[slot, KNOWN_COUNT] = rows[k, 3]
+        at += rows[k, 1]
+
+
+@njit(cache=True, nogil=True)
+def look_up_known(known, last, number, places, values, bound):
+    """The entry (an address) for a node and its parameters as they are bound, or 0; `places` is ended by -1.
+
+    The hash finds it, the values decide.
+    """
+    h = np.uint64(number + 1)
+    k = np.int64(0)
+    while load64(places, k) >= 0:
+        h = mixed(h, load64(bound, load64(places, k)))
+        k += 1
+    key = np.int64(h | np.uint64(1))
+    slot = (key >> np.int64(1)) & last
+    while True:
+        entry = known + slot * (8 * KNOWN_CELLS)
+        found = load64(entry, KNOWN_KEY)
+        if found == 0:
+            return np.int64(0)
+        if found == key:
+            own = values + load64(entry, KNOWN_VALUES) * 8
+            v = np.int64(0)
+            while v < k and load64(own, v) == load64(bound, load64(places, v)):
+                v += 1
+            if v == k:
+                return entry
+        slot = (slot + 1) & last
+
+
+@njit(cache=True, nogil=True)
+def members_of(node, nodes, parameters, known, last, values, bound):
+    """The members (first, count) that a solution belongs to."""
+    places = load64(node, NODE_PARAMETERS)
+    if places < 0:
+        return load64(node, NODE_MEMBERS), load64(node, NODE_COUNT)
+    number = (node - nodes) // (8 * NODE_CELLS)
+    entry = look_up_known(known, last, number, parameters + places * 8, values, bound)
+    if entry == 0:
+        return np.int64(0), np.int64(0)
+    return load64(entry, KNOWN_FIRST), load64(entry, KNOWN_COUNT)
+
+
+@njit(cache=True, nogil=True)
 def emit(row, unit, weight, begin, end, graph, bound, shown):
     """Writes a solution; the variables that it shows are listed at `shown`, ended by -1."""
     store64(row, OUT_UNIT, unit)
@@ -281,21 +367,8 @@ def match(
     ss,
     ps,
     os,
-    stores,
-    feeds,
-    wild,
-    dispatch,
-    entries,
-    nodes,
-    steps,
-    others,
-    outputs,
-    until,
+    context,
     cursor,
-    stack,
-    ranges,
-    bound,
-    out,
     counters,
 ):
     """Runs the rows of a batch, in order, through stores and delta plans; answers DONE, FULL or GROW."""
@@ -309,7 +382,6 @@ def match(
     written = cursor[WRITTEN]
     status = np.int64(DONE)
     detail = np.int64(0)
-    room = np.int64(out.shape[0])
     n = np.int64(ss.shape[0])
     walked = np.int64(0)
     inserted = np.int64(0)
@@ -317,26 +389,35 @@ def match(
     deleted = np.int64(0)
     absent = np.int64(0)
     spared = np.int64(0)
-    # Addresses: what is passed on to other functions must not be an array (see `descriptor`).
-    all_stores = descriptor(stores, 0)
-    all_entries = np.int64(entries.ctypes.data)
-    all_nodes = np.int64(nodes.ctypes.data)
-    all_steps = np.int64(steps.ctypes.data)
     tally = np.int64(counters.ctypes.data)
-    table = np.int64(dispatch.ctypes.data)
-    last = np.int64(dispatch.shape[0] - 1)
-    spans = np.int64(ranges.ctypes.data)
-    frames = np.int64(stack.ctypes.data)
-    vars = np.int64(bound.ctypes.data)
-    rows = np.int64(out.ctypes.data)
-    row_size = np.int64(8 * out.shape[1])
-    all_others = np.int64(others.ctypes.data)
-    ends = np.int64(until.ctypes.data)
-    shown = np.int64(outputs.ctypes.data)
-    shown_size = np.int64(8 * outputs.shape[1])
+    all_stores = context[STORES]
+    feeds = context[FEEDS]
+    feeds_width = context[FEEDS_WIDTH]
+    wild = context[WILD]
+    table = context[DISPATCH]
+    last = context[DISPATCH_LAST]
+    all_entries = context[ENTRIES]
+    all_nodes = context[NODES]
+    all_steps = context[STEPS]
+    all_others = context[OTHERS]
+    shown = context[OUTPUTS]
+    shown_size = context[OUTPUTS_SIZE]
+    all_parameters = context[PARAMETERS]
+    known_table = context[KNOWN]
+    known_last = context[KNOWN_LAST]
+    all_values = context[VALUES]
+    members = context[MEMBERS]
+    ends = context[UNTIL]
+    frames = context[STACK]
+    spans = context[SPANS]
+    vars = context[VARIABLES]
+    rows = context[OUT]
+    row_size = context[OUT_SIZE]
+    # A solution may belong to several units: it is written for all of them or not yet.
+    room = context[OUT_ROOM] - context[FAN]
 
     while i < n:
-        store = feeds[feed[i], f]
+        store = load64(feeds, feed[i] * feeds_width + f)
         if store < 0:
             i += 1
             f = np.int64(0)
@@ -348,7 +429,7 @@ def match(
         if r < 0:
             if i + AHEAD < n:
                 expect(desc, ss[i + AHEAD], ps[i + AHEAD], os[i + AHEAD])
-            n_ranges, indexes = find_ranges(s, p, o, store, wild[store], table, last, spans)
+            n_ranges, indexes = find_ranges(s, p, o, store, load64(wild, store), table, last, spans)
             if n_ranges == 0:
                 f += 1
                 continue
@@ -392,7 +473,6 @@ def match(
             end_of_range = load64(spans, RANGE_CELLS * r + 1)
             while e < end_of_range:
                 entry = all_entries + e * (8 * ENTRY_CELLS)
-                unit = load64(entry, ENTRY_UNIT)
                 pattern = load64(entry, ENTRY_PATTERN)
                 if level < 0:
                     if not fits(entry + 8 * ENTRY_TERMS, s, p, o, vars):
@@ -406,20 +486,25 @@ def match(
                         continue
                     node = all_nodes + load64(entry, ENTRY_NODE) * (8 * NODE_CELLS)
                     if load64(node, NODE_STEPS) == 0:
-                        if written == room:
+                        if written > room:
                             stopped = True
                             break
-                        emit(
-                            rows + written * row_size,
-                            unit,
-                            weight,
-                            begin,
-                            event[i] if now else end,
-                            graph[i],
-                            vars,
-                            shown + unit * shown_size,
+                        first, count = members_of(
+                            node, all_nodes, all_parameters, known_table, known_last, all_values, vars
                         )
-                        written += 1
+                        for member in range(first, first + count):
+                            unit = load64(members, member)
+                            emit(
+                                rows + written * row_size,
+                                unit,
+                                weight,
+                                begin,
+                                event[i] if now else end,
+                                graph[i],
+                                vars,
+                                shown + unit * shown_size,
+                            )
+                            written += 1
                         e += 1
                         continue
                     level = np.int64(0)
@@ -438,7 +523,7 @@ def match(
                         continue
                     node = all_nodes + load64(step, STEP_NODE) * (8 * NODE_CELLS)
                     deepest = load64(node, NODE_STEPS) == 0
-                    if deepest and written == room:
+                    if deepest and written > room:
                         stopped = True
                         break
                     walked += 1
@@ -454,17 +539,31 @@ def match(
                     if not fits(terms, load64(row, ROW_S), load64(row, ROW_P), load64(row, ROW_O), vars):
                         continue
                     if deepest:
-                        emit(
-                            rows + written * row_size,
-                            unit,
-                            weight,
-                            begin,
-                            event[i] if now else end,
-                            graph[i],
-                            vars,
-                            shown + unit * shown_size,
+                        first, count = members_of(
+                            node, all_nodes, all_parameters, known_table, known_last, all_values, vars
                         )
-                        written += 1
+                        for member in range(first, first + count):
+                            unit = load64(members, member)
+                            emit(
+                                rows + written * row_size,
+                                unit,
+                                weight,
+                                begin,
+                                event[i] if now else end,
+                                graph[i],
+                                vars,
+                                shown + unit * shown_size,
+                            )
+                            written += 1
+                        continue
+                    if load64(step, STEP_CHECKS) and not look_up_known(
+                        known_table,
+                        known_last,
+                        load64(step, STEP_NODE),
+                        all_parameters + load64(node, NODE_PARAMETERS) * 8,
+                        all_values,
+                        vars,
+                    ):
                         continue
                     level += 1
                     frame += 8 * FRAME_CELLS

@@ -82,7 +82,7 @@ def in_order(feed: Ints, parts: Sequence[Columns]) -> tuple[Ints, Columns]:
     if len(parts) > 1:
         columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
     time = columns[0]
-    if (time[1:] < time[:-1]).any():
+    if len(time) > 1 and (time[1:] < time[:-1]).any():
         order = np.argsort(time, kind="stable")
         feed, columns = feed[order], tuple(column[order] for column in columns)
     return feed, columns

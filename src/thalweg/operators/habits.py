@@ -15,6 +15,7 @@ from thalweg.operators.matcher import Matcher
 from thalweg.operators.state import State
 from thalweg.plan.delta import components, plan_component
 from thalweg.plan.program import Habits, Interner, store_key
+from thalweg.plan.shapes import FEW_QUERIES
 
 Ints = NDArray[np.int64]
 
@@ -24,7 +25,6 @@ _MOST = 2048  # rows counted for a key
 _HUB = 1000  # rows of a key from which on other orders are worth their indexes
 _FIRST_LOOK = 1 << 10
 _LONGEST_WAIT = 1 << 18
-_FEW_QUERIES = 32  # up to which it is looked again and again; with more, only where there is toil
 _TOIL = 40  # rows walked for each row inserted that make a look worth while at once
 
 
@@ -35,24 +35,43 @@ class Learner:
         self.habits = Habits()
         self._look_at = _FIRST_LOOK
         self._seen = np.zeros(kernel.COUNTERS, np.int64)
+        self._walked = 0  # when it was last asked whether there is toil
+
+    def is_due(self, matcher: Matcher, queries: int) -> bool:
+        """Whether it is time to look: after enough rows, or at once where there is toil; asked after each batch."""
+        item = matcher.counters.item
+        rested = item(kernel.INSERTED) >= self._look_at
+        if rested and queries <= FEW_QUERIES:
+            return True
+        if not rested and item(kernel.WALKED) - self._walked <= _TOIL * _FIRST_LOOK:
+            return False
+        self._walked = item(kernel.WALKED)
+        toil = self._toils(matcher)
+        if rested and not toil:
+            self._begin(matcher.counters)
+        return toil
+
+    def _begin(self, counters: Ints) -> None:
+        """Begins another period, over which toil is counted and after which it is time to look."""
+        inserted = int(counters[kernel.INSERTED])
+        period = inserted - int(self._seen[kernel.INSERTED])
+        self._look_at = inserted + min(4 * period + 1, _LONGEST_WAIT)
+        self._seen, self._walked = counters.copy(), int(counters[kernel.WALKED])
+
+    def _toils(self, matcher: Matcher) -> bool:
+        """Whether somebody is walking much for little."""
+        done = matcher.counters - self._seen
+        # Of a shared plan, walking is worth while up to what probing for each unit by itself would cost.
+        bearable = max(_TOIL, matcher.program.shared) * (int(done[kernel.INSERTED]) + _FIRST_LOOK)
+        return not self.habits.hubs and int(done[kernel.WALKED] - done[kernel.FOUND]) > bearable
 
     def look(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
-        """Measures if it is time to; whether other plans are better now."""
-        counters = matcher.counters
-        due = counters[kernel.INSERTED] >= self._look_at and len(queries) <= _FEW_QUERIES
-        inserted = int(counters[kernel.INSERTED] - self._seen[kernel.INSERTED])
-        vain = int(counters[kernel.WALKED] - self._seen[kernel.WALKED])
-        toil = vain > _TOIL * (inserted + _FIRST_LOOK) and not self.habits.hubs
-        if toil:
-            toil = vain - int(counters[kernel.FOUND] - self._seen[kernel.FOUND]) > _TOIL * (
-                inserted + _FIRST_LOOK
-            )
-        if not due and not toil:
-            return False
-        self._seen = counters.copy()
-        self._look_at = int(counters[kernel.INSERTED]) + min(4 * int(inserted) + 1, _LONGEST_WAIT)
-        learnt = self._measure(matcher, queries, intern, now)
-        if toil:  # somebody is walking much for little: that is a hub, whether the sample has met it or not
+        """Measures; whether other plans are better now."""
+        toil = self._toils(matcher)
+        self._begin(matcher.counters)
+        # What shared plans probe is not what each unit would.
+        learnt = self.habits if matcher.program.shared > 1 else self._measure(matcher, queries, intern, now)
+        if toil:  # that is a hub, whether the sample has met it or not
             learnt = replace(learnt, hubs=True)
         before, self.habits = self.habits, learnt
         return learnt.hubs != before.hubs or any(
@@ -76,6 +95,7 @@ class Learner:
             fanout.setdefault(query, {})[pattern, index] = rows
         self.habits = Habits(fanout, state["hubs"])
         self._look_at, self._seen = state["look_at"], state["seen"]
+        self._walked = int(self._seen[kernel.WALKED])
 
     def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Habits:
         samples = [matcher.stores.live_rows(store, _SAMPLE) for store in range(len(matcher.stores))]
@@ -109,7 +129,7 @@ def _probes(query: Query, habits: Habits, number: int) -> set[tuple[int, int]]:
     return {
         (step.pattern, step.index)
         for part in components(query)
-        for steps in plan_component(query, part, habits.of(number), free=habits.hubs).nodes.values()
+        for steps in plan_component(query.patterns, part, habits.of(number), free=habits.hubs).nodes.values()
         for step in steps
     }
 
@@ -118,6 +138,6 @@ def _orders(query: Query, habits: Habits, number: int) -> list[list[int]]:
     """The orders that are tried first."""
     orders = []
     for part in components(query):
-        graph = plan_component(query, part, habits.of(number), free=habits.hubs)
+        graph = plan_component(query.patterns, part, habits.of(number), free=habits.hubs)
         orders += [[step.pattern for step in graph.order(start)] for start in part]
     return orders

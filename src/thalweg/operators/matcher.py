@@ -26,13 +26,13 @@ class Matcher:
         self.program = program
         self.stores = WindowStores([window for _, window in program.stores], program.indexes)
         self.counters = np.zeros(kernel.COUNTERS, np.int64)
+        self._context = np.zeros(kernel.CONTEXT_CELLS, np.int64)
         self._cursor = np.zeros(kernel.CURSOR_CELLS, np.int64)
-        self._stack = np.zeros((max(program.depth, 1), kernel.FRAME_CELLS), np.int64)
         self._ranges = np.zeros((8, kernel.RANGE_CELLS), np.int64)
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
-        self._bound = np.zeros(max(program.variables, 1), np.int64)
         width = max((len(unit.shown) for unit in program.units), default=0)
         self._out = np.zeros((room, kernel.OUT_BINDINGS + width), np.int64)
+        self._make_room()
 
     def step(
         self, feed: Ints, time: Ints, event: Ints, graph: Ints, s: Ints, p: Ints, o: Ints, op: Ints
@@ -41,7 +41,6 @@ class Matcher:
         cursor = self._cursor
         cursor[:] = 0
         cursor[kernel.AT_RANGE] = cursor[kernel.LEVEL] = -1
-        program = self.program
         while True:
             status = kernel.match(
                 feed,
@@ -52,21 +51,8 @@ class Matcher:
                 s,
                 p,
                 o,
-                self.stores.descriptors,
-                program.feeds,
-                program.wild,
-                program.dispatch,
-                program.entries,
-                program.nodes,
-                program.steps,
-                program.others,
-                program.outputs,
-                self._until,
+                self._context,
                 cursor,
-                self._stack,
-                self._ranges,
-                self._bound,
-                self._out,
                 self.counters,
             )
             if status == kernel.GROW:
@@ -82,12 +68,54 @@ class Matcher:
                 return
             if len(self._out) < _MOST_ROOM:
                 self._out = np.zeros((4 * len(self._out), self._out.shape[1]), np.int64)
+                self._set_context()
 
     def replace_program(self, program: Program) -> None:
         """Takes other plans over the same stores and the same indexes."""
         self.program = program
         # Signatures are numbered anew; until rows come, every one of them may have some.
         self._until = np.full(len(program.dispatch), FOREVER, np.int64)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Room for a search of the program, and for all units that a solution may belong to."""
+        program = self.program
+        self._stack = np.zeros((max(program.depth, 1), kernel.FRAME_CELLS), np.int64)
+        self._bound = np.zeros(max(program.variables, 1), np.int64)
+        if len(self._out) < program.fan:
+            self._out = np.zeros((program.fan, self._out.shape[1]), np.int64)
+        self._set_context()
+
+    def _set_context(self) -> None:
+        """Tells the kernel where everything is; the arrays are kept here for as long."""
+        program, cells = self.program, self._context
+        for place, array in (
+            (kernel.STORES, self.stores.descriptors),
+            (kernel.FEEDS, program.feeds),
+            (kernel.WILD, program.wild),
+            (kernel.DISPATCH, program.dispatch),
+            (kernel.ENTRIES, program.entries),
+            (kernel.NODES, program.nodes),
+            (kernel.STEPS, program.steps),
+            (kernel.OTHERS, program.others),
+            (kernel.OUTPUTS, program.outputs),
+            (kernel.PARAMETERS, program.parameters),
+            (kernel.KNOWN, program.known),
+            (kernel.VALUES, program.values),
+            (kernel.MEMBERS, program.members),
+            (kernel.UNTIL, self._until),
+            (kernel.STACK, self._stack),
+            (kernel.SPANS, self._ranges),
+            (kernel.VARIABLES, self._bound),
+            (kernel.OUT, self._out),
+        ):
+            cells[place] = array.ctypes.data
+        cells[kernel.FEEDS_WIDTH] = program.feeds.shape[1]
+        cells[kernel.DISPATCH_LAST] = len(program.dispatch) - 1
+        cells[kernel.KNOWN_LAST] = len(program.known) - 1
+        cells[kernel.OUTPUTS_SIZE] = 8 * program.outputs.shape[1]
+        cells[kernel.OUT_SIZE], cells[kernel.OUT_ROOM] = 8 * self._out.shape[1], len(self._out)
+        cells[kernel.FAN] = program.fan
 
     def replan(self, program: Program, now: int) -> None:
         """Takes other plans that may need other indexes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 import numpy as np
@@ -22,13 +23,14 @@ from thalweg.operators.reevaluate import Reevaluator
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
-from thalweg.plan.program import Interner, Program, compile_program, shown_variables
+from thalweg.plan.program import Interner, Program, StoreKey, compile_program, shown_variables, store_key
 
 Ints = NDArray[np.int64]
 Strategy = Literal["incremental", "reevaluate"]
 Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
 
 BEGINNING = int(np.iinfo(np.int64).min)
+_NONE = np.empty(0, np.int64)
 
 
 @dataclass
@@ -61,14 +63,17 @@ class Streamset:
         self.started = False
         self._queues = {stream: _Queue() for stream in self.streams}
         self._queries: list[tuple[Query, View]] = []
+        self.windows: set[StoreKey] = set()
         self._gone: set[int] = set()
-        self._due_at = np.empty(0, np.int64)
+        self._due_at = np.empty(0, np.int64)  # by query: when its view has something to say
+        self._earliest = int(FOREVER)  # none of them is before this
         self._matcher: Matcher | None = None
         self._learner = Learner()
         self._routes: list[_Route] = []
         self._products: list[Product] = []
         self._counts: CountFeeds | None = None
         self._counting: list[int] = []
+        self._zeros = _NONE
         self._bound = BEGINNING
         self._drain = False
 
@@ -76,6 +81,7 @@ class Streamset:
         """Takes a query in; only before the first row."""
         view = view_of(query, len(shown_variables(query)))
         self._queries.append((query, view))
+        self.windows.update(store_key(source) for source in query.sources)
         self._due_at = np.append(self._due_at, FOREVER)
         self._matcher = self._again = None
         return view
@@ -145,17 +151,20 @@ class Streamset:
             matcher = self.matcher(intern)
             for solutions in matcher.step(feed, *columns):
                 self._deliver(solutions, now=int(columns[0][0]))
-            now = int(columns[0][-1])
-            if self._learner.look(matcher, [query for query, _ in self._queries], intern, now):
-                matcher.replan(self._compile(intern), now)
+            if self._learner.is_due(matcher, len(self._queries)):
+                now, queries = int(columns[0][-1]), [query for query, _ in self._queries]
+                if self._learner.look(matcher, queries, intern, now):
+                    matcher.replan(self._compile(intern), now)
         if bound > self._bound:
             self._bound = bound
             if self._matcher is not None and not len(feed):
                 self._matcher.stores.evict(bound)
         # Most views of many have nothing to say most of the time: they are not even asked.
-        for number in np.flatnonzero(self._due_at <= bound).tolist():
-            self._queries[number][1].advance(bound)
-            self._note_due(number)
+        if self._earliest <= bound:
+            for number in np.flatnonzero(self._due_at <= bound).tolist():
+                self._queries[number][1].advance(bound)
+                self._note_due(number)
+            self._earliest = int(self._due_at.min())
 
     def matcher(self, intern: Interner) -> Matcher:
         """The matcher, made when it is first needed."""
@@ -183,8 +192,9 @@ class Streamset:
         """Decides for each unit of the program where its solutions go."""
         self._routes = []
         self._products = []
-        for number, (query, view) in enumerate(self._queries):
-            units = [unit for unit in program.units if unit.query == number]
+        for number, parts in groupby(program.units, key=lambda unit: unit.query):
+            query, view = self._queries[number]
+            units = list(parts)
             product = None
             if len(units) > 1:
                 names = shown_variables(query)
@@ -209,33 +219,47 @@ class Streamset:
             self._note_due(0)
             return
         event = int(solutions[-1, OUT_TO])
+        news: dict[int, Product] = {}
         solutions = solutions[np.argsort(solutions[:, OUT_UNIT], kind="stable")]
         for start, end in runs(solutions[:, OUT_UNIT]):
             route = self._routes[solutions[start, OUT_UNIT]]
             if route.query in self._gone:  # re-evaluation goes on with it
                 continue
             part = solutions[start:end]
-            route.view.step(part if route.product is None else route.product.step(route.part, part))
+            if route.product is not None:
+                news[id(route.product)] = route.product
+                part = route.product.step(route.part, part)
+            route.view.step(part)
             self._note_due(route.query)
-        for product in self._products:
+        for product in news.values():
             product.tidy(now, event)
 
     def _note_due(self, number: int) -> None:
         due = self._queries[number][1].due
-        self._due_at[number] = FOREVER if due is None else due
+        if due is None:
+            self._due_at[number] = FOREVER
+        else:
+            self._due_at[number] = due
+            self._earliest = min(self._earliest, due)
 
     def _due(self, bound: int) -> tuple[Ints, Columns]:
         """Takes the rows up to `bound` from the queues, in time order; within an instant by stream, as they came."""
+        if len(self._queues) == 1:
+            (queue,) = self._queues.values()
+            # No row is later than the clock.
+            taken, queue.parts = (queue.parts, []) if queue.clock <= bound else split(queue.parts, bound)
+            rows = sum(len(columns[0]) for columns in taken)
+            if rows > len(self._zeros):
+                self._zeros = np.zeros(2 * rows, np.int64)
+            return in_order(self._zeros[:rows], taken) if taken else (_NONE, ())
         feeds: list[Ints] = []
         parts: list[Columns] = []
-        several = len(self._queues) > 1
         for number, queue in enumerate(self._queues.values()):
             taken, queue.parts = split(queue.parts, bound)
             feeds += [np.full(len(columns[0]), number, np.int64) for columns in taken]
-            if several:  # each stream numbers its own events; [NOW] must tell them apart
-                taken = [(c[0], c[1] * len(self._queues) + number, *c[2:]) for c in taken]
-            parts += taken
-        return in_order(np.concatenate(feeds), parts) if parts else (np.empty(0, np.int64), ())
+            # Each stream numbers its own events; [NOW] must tell them apart.
+            parts += [(c[0], c[1] * len(self._queues) + number, *c[2:]) for c in taken]
+        return in_order(np.concatenate(feeds), parts) if parts else (_NONE, ())
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that stores, queues and views still use."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ class Delta:
         return ["0+-"[op] for op in self.op.tolist()]
 
     @classmethod
+    @cache
     def empty(cls, width: int) -> Delta:
         """A delta without rows."""
         none = np.empty(0, np.int64)

@@ -7,7 +7,7 @@ steps best first; the kernel takes the first, and looks at the others where the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from thalweg.algebra.nodes import Const, Pattern, Query, Var
@@ -31,9 +31,12 @@ _INDEX = {
 # object, and fewest where everything is known.
 _GUESS = {SPO: 0.5, SP: 2.0, PO: 8.0, S: 16.0, O: 32.0, P: 1e4, ALL: 1e6}
 
+_FILTER = 0.25  # of the rows that bind a parameter, those whose value is wanted
+
 # Up to so many patterns all orders can be laid out (2^n nodes); above, one order for each start.
 _FREE_PATTERNS = 7
 
+Patterns = Mapping[int, Pattern] | Sequence[Pattern]
 Fanout = Mapping[tuple[int, int], float]  # (pattern, index) -> rows that a probe has found
 
 
@@ -81,11 +84,17 @@ def components(query: Query) -> list[tuple[int, ...]]:
 
 
 def plan_component(
-    query: Query, part: Sequence[int], fanout: Fanout | None = None, *, free: bool = False
+    patterns: Patterns,
+    part: Sequence[int],
+    fanout: Fanout | None = None,
+    *,
+    free: bool = False,
+    parameters: Collection[str] = (),
 ) -> PlanGraph:
     """Lays out the plans of one component; `fanout` says what probes have been measured to find.
 
     A `free` plan has every order in it, for data with hubs; it needs more indexes than one order for each start.
+    `parameters` are variables that take certain values only: to bind one is to filter.
     """
     graph = PlanGraph(tuple(part))
     free = free and len(part) <= _FREE_PATTERNS
@@ -94,13 +103,14 @@ def plan_component(
         node = waiting.pop()
         if node in graph.nodes:
             continue
-        bound = {name for number in node for name in query.patterns[number].variables}
+        bound = {name for number in node for name in patterns[number].variables}
         left = [number for number in part if number not in node]
         # A pattern that shares nothing with the bound ones yet is the best next one only beside a hub: where few rows
         # fit it at all, and each can be checked against the hub.
-        ranked = sorted(left, key=lambda number: _rank(query.patterns[number], number, bound, fanout or {}))
+        filters = set(parameters) - bound
+        ranked = sorted(left, key=lambda k: _rank(patterns[k], k, bound, fanout or {}, filters))
         steps = [
-            Step(number, index_for(query.patterns[number], bound), node | {number})
+            Step(number, index_for(patterns[number], bound), node | {number})
             for number in (ranked if free else ranked[:1])
         ]
         graph.nodes[node] = tuple(steps)
@@ -114,8 +124,13 @@ def index_for(pattern: Pattern, bound: set[str]) -> int:
     return _INDEX[s, p, o]
 
 
-def _rank(pattern: Pattern, number: int, bound: set[str], fanout: Fanout) -> tuple[bool, float, int, int]:
+def _rank(
+    pattern: Pattern, number: int, bound: set[str], fanout: Fanout, filters: set[str]
+) -> tuple[bool, float, int, int]:
     index = index_for(pattern, bound)
     constants = sum(not isinstance(term, Var) for term in pattern.terms)
     apart = not bound.intersection(pattern.variables)
-    return (apart, fanout.get((number, index), _GUESS[index]), -constants, number)
+    found = fanout.get((number, index), _GUESS[index])
+    if filters.intersection(pattern.variables):
+        found *= _FILTER
+    return (apart, found, -constants, number)

@@ -128,7 +128,7 @@ def _plans(query: Query) -> list[str]:
     for number, part in enumerate(parts):
         if len(parts) > 1:
             lines.append(f"part {number}     {_kind(query, part)}: patterns {', '.join(map(str, part))}")
-        graph = plan_component(query, part)
+        graph = plan_component(query.patterns, part)
         for start in part:
             steps = [f"{step.pattern} by {INDEX_NAMES[step.index]}" for step in graph.order(start)]
             lines.append(f"delta {start}    " + (", then ".join(steps) or "is a solution by itself"))

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Const, Query, Source, Term
+from thalweg.algebra.nodes import Const, Query, Source
 from thalweg.algebra.windows import Count, Range, Window
 from thalweg.kernels import match as kernel
 from thalweg.kernels.store import ALL
-from thalweg.plan.delta import Fanout, PlanGraph, Step, components, plan_component
+from thalweg.plan.delta import Fanout, PlanGraph, components, plan_component
+from thalweg.plan.shapes import FEW_QUERIES, Shape, Unit, shapes_of
 
 Ints = NDArray[np.int64]
 Interner = Callable[[bytes], int]
@@ -24,20 +25,10 @@ _Signature = tuple[int, int, tuple[int, ...]]  # store, mask of constant positio
 class _Entry:
     """A pattern as the start of a delta plan: the kernel's cells, and the signatures of the other patterns."""
 
-    unit: int
     pattern: int
     node: int
     terms: list[int]
     others: list[_Signature]
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What the kernel takes for a query: a connected part of one, with the variables that it shows."""
-
-    query: int
-    part: tuple[int, ...]
-    shown: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -68,9 +59,17 @@ class Program:
     steps: Ints
     others: Ints
     outputs: Ints
+    parameters: Ints
+    known: Ints
+    values: Ints
+    members: Ints
+    fan: int
+    """The most units that one solution belongs to."""
     variables: int
     depth: int
     constants: Ints
+    shared: int
+    """The most units that share a plan."""
 
 
 def store_key(source: Source) -> StoreKey:
@@ -109,17 +108,21 @@ def compile_program(
     The numbers of queries that are `gone` keep their place and their stores, but nothing is matched for them.
     `habits` are what has been learnt of the data.
     """
+    habits = habits or Habits()
     keys = tuple(dict.fromkeys(store_key(source) for query in queries for source in query.sources))
     units = tuple(unit for number, query in enumerate(queries) for unit in units_of(number, query))
-    layout = _Layout(keys, intern, habits or Habits())
-    for number, unit in enumerate(units):
-        if unit.query not in gone:
-            layout.add(number, unit, queries[unit.query])
+    stores = [[keys.index(store_key(query.sources[p.source])) for p in query.patterns] for query in queries]
+    # A shared plan walks rows of any constant: beside a hub, each unit is better off by itself.
+    shapes = shapes_of(units, queries, stores, share=len(queries) > FEW_QUERIES and not habits.hubs)
+    layout = _Layout(units, queries, stores, intern, len(keys))
+    for shape in shapes:
+        layout.add(shape, habits, [unit for unit in shape.units if units[unit].query not in gone])
     entries, dispatch, wild, others = layout.dispatch()
     counted = counted_stores(keys)
     feeds = [
         [k for k, (read, _) in enumerate(keys) if stream in read and k not in counted] for stream in streams
     ]
+    known, values = layout.known_values()
     return Program(
         streams=tuple(streams),
         stores=keys,
@@ -132,10 +135,16 @@ def compile_program(
         nodes=_table(layout.nodes, kernel.NODE_CELLS),
         steps=_table(layout.steps, kernel.STEP_CELLS),
         others=others,
-        outputs=_padded([[queries[u.query].variables.index(name) for name in u.shown] for u in units]),
-        variables=max((len(query.variables) for query in queries), default=0),
+        outputs=_padded(layout.outputs),
+        parameters=np.array(layout.parameters or [-1], np.int64),
+        known=known,
+        values=values,
+        members=np.array(layout.members or [-1], np.int64),
+        fan=layout.fan,
+        variables=max((len(shape.variables) + len(shape.parameters) for shape in shapes), default=0),
         depth=max((len(query.patterns) for query in queries), default=1),
         constants=np.array(sorted(layout.constants), np.int64),
+        shared=max((len(shape.units) for shape in shapes), default=1),
     )
 
 
@@ -158,59 +167,141 @@ def shown_variables(query: Query) -> tuple[str, ...]:
 class _Layout:
     """The arrays of a program while they are being filled."""
 
-    def __init__(self, keys: tuple[StoreKey, ...], intern: Interner, habits: Habits) -> None:
-        self.keys = keys
-        self.habits = habits
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        queries: Sequence[Query],
+        stores: Sequence[Sequence[int]],
+        intern: Interner,
+        count: int,
+    ) -> None:
+        self.units = units
+        self.queries = queries
+        self.stores = stores
         self.intern = intern
-        self.indexes = [1] * len(keys)
+        self.indexes = [1] * count
         self.nodes: list[list[int]] = []
         self.steps: list[list[int]] = []
+        self.outputs: list[list[int]] = [[] for _ in units]
+        self.parameters: list[int] = []
+        self.members: list[int] = []
+        self.fan = 1
         self.constants: set[int] = set()
         # By signature: entries, and the indexes that such triples need.
         self.signatures: dict[_Signature, list[_Entry]] = {}
         self.needs: dict[_Signature, int] = {}
+        # By node: the values that parameters may have there, and the members that have them.
+        self.known: dict[tuple[int, tuple[int, ...]], tuple[int, int]] = {}
+        self._ids: dict[Const, int] = {}
 
-    def add(self, number: int, unit: Unit, query: Query) -> None:
-        places = {name: place for place, name in enumerate(query.variables)}
-        stores = [self.keys.index(store_key(query.sources[pattern.source])) for pattern in query.patterns]
-        graph = plan_component(query, unit.part, self.habits.of(unit.query), free=self.habits.hubs)
-        nodes = self._lay_out(graph, query, places, stores)
-        for start in unit.part:
-            signature = self._signature(query, start, stores)
-            others = [self._signature(query, other, stores) for other in unit.part if other != start]
-            terms = self._terms(query.patterns[start].terms, places, set())
-            entry = _Entry(number, start, nodes[frozenset((start,))], terms, others)
-            self.signatures.setdefault(signature, []).append(entry)
+    def add(self, shape: Shape, habits: Habits, live: Collection[int]) -> None:
+        """Lays out the plan of a shape for its live units; the plan itself is that of all."""
+        part = shape.parts[0]
+        first = self.units[shape.units[0]].query
+        graph = plan_component(
+            shape.patterns, part, habits.of(first), free=habits.hubs, parameters=shape.parameters
+        )
+        places = {name: place for place, name in enumerate((*shape.variables, *shape.parameters))}
+        for unit, own in zip(shape.units, shape.places, strict=True):
+            self.outputs[unit] = [own[name] for name in self.units[unit].shown]
+        wanted: dict[int, set[_Signature]] = {
+            number: {
+                self._signature(unit, members[turn])
+                for unit, members in zip(shape.units, shape.parts, strict=True)
+                if unit in live
+            }
+            for turn, number in enumerate(part)
+        }
+        nodes = self._lay_out(graph, shape, places, self.stores[first], wanted)
+        self._know(graph, shape, nodes, places, live)
+        for start in part:
+            others = [
+                next(iter(wanted[other])) for other in part if other != start and len(wanted[other]) == 1
+            ]
+            entry = _Entry(
+                start, nodes[frozenset((start,))], self._terms(shape, start, places, set()), others
+            )
+            for signature in wanted[start]:
+                self.signatures.setdefault(signature, []).append(entry)
 
     def _lay_out(
-        self, graph: PlanGraph, query: Query, places: dict[str, int], stores: list[int]
+        self,
+        graph: PlanGraph,
+        shape: Shape,
+        places: dict[str, int],
+        stores: Sequence[int],
+        wanted: dict[int, set[_Signature]],
     ) -> dict[frozenset[int], int]:
         """Writes the nodes of a plan graph and their steps; answers the numbers of the nodes."""
         first = len(self.nodes)
         numbers = {node: first + k for k, node in enumerate(graph.nodes)}
         for node, steps in graph.nodes.items():
-            self.nodes.append([len(self.steps), len(steps)])
-            bound = {name for pattern in node for name in query.patterns[pattern].variables}
+            bound = _bound(shape, node)
+            named = [places[name] for name in shape.parameters if name in bound]
+            self.nodes.append([len(self.steps), len(steps), len(self.parameters) if named else -1, 0, 0])
+            if named:
+                self.parameters += [*named, -1]
             for step in steps:
-                cells = self._terms(query.patterns[step.pattern].terms, places, set(bound))
                 store = stores[step.pattern]
-                self.steps.append([store, step.index, step.pattern, numbers[step.node], *cells])
-                self._need_index(step, store, self._signature(query, step.pattern, stores))
+                checks = not bound.issuperset(_bound(shape, [step.pattern]).intersection(shape.parameters))
+                cells = self._terms(shape, step.pattern, places, set(bound))
+                self.steps.append([store, step.index, step.pattern, numbers[step.node], int(checks), *cells])
+                if step.index != ALL:
+                    self.indexes[store] |= 1 << step.index
+                    for signature in wanted[step.pattern]:
+                        self.needs[signature] = self.needs.get(signature, 1) | 1 << step.index
         return numbers
 
-    def _need_index(self, step: Step, store: int, signature: _Signature) -> None:
-        if step.index != ALL:
-            self.needs[signature] = self.needs.get(signature, 1) | 1 << step.index
-            self.indexes[store] |= 1 << step.index
+    def _know(
+        self,
+        graph: PlanGraph,
+        shape: Shape,
+        nodes: dict[frozenset[int], int],
+        places: dict[str, int],
+        live: Collection[int],
+    ) -> None:
+        """Notes for each node the values that its parameters may have, and for solutions whose they are."""
+        for node, number in nodes.items():
+            bound = _bound(shape, node)
+            named = [k for k, name in enumerate(shape.parameters) if name in bound]
+            owners: dict[tuple[int, ...], list[int]] = {}
+            for unit, values in zip(shape.units, shape.values, strict=True):
+                if unit in live:
+                    owners.setdefault(tuple(self._id(values[k]) for k in named), []).append(unit)
+            for ids, units in owners.items():
+                found = (0, 0)
+                if not graph.nodes[node]:
+                    found = (len(self.members), len(units))
+                    self.members += units
+                    self.fan = max(self.fan, len(units))
+                if named:
+                    self.known[number, ids] = found
+                else:
+                    self.nodes[number][kernel.NODE_MEMBERS :] = found
 
-    def _signature(self, query: Query, pattern: int, stores: list[int]) -> _Signature:
-        terms = query.patterns[pattern].terms
+    def known_values(self) -> tuple[Ints, Ints]:
+        """The hash table of the values that parameters may have at nodes, and the values themselves."""
+        size = 8
+        while size < 2 * len(self.known):
+            size *= 2
+        table = np.zeros((size, kernel.KNOWN_CELLS), np.int64)
+        values = np.array([id for _, ids in self.known for id in ids] or [0], np.int64)
+        rows = _table(
+            [[number, len(ids), *found] for (number, ids), found in self.known.items()], kernel.KNOWN_CELLS
+        )
+        kernel.enter_known(rows[: len(self.known)], values, table)
+        return table, values
+
+    def _signature(self, unit: int, pattern: int) -> _Signature:
+        number = self.units[unit].query
+        terms = self.queries[number].patterns[pattern].terms
         mask = sum(1 << k for k, term in enumerate(terms) if isinstance(term, Const))
-        return (stores[pattern], mask, tuple(self._id(t) if isinstance(t, Const) else 0 for t in terms))
+        ids = tuple(self._id(term) if isinstance(term, Const) else 0 for term in terms)
+        return (self.stores[number][pattern], mask, ids)
 
-    def _terms(self, terms: tuple[Term, ...], places: dict[str, int], bound: set[str]) -> list[int]:
+    def _terms(self, shape: Shape, pattern: int, places: dict[str, int], bound: set[str]) -> list[int]:
         cells: list[int] = []
-        for term in terms:
+        for term in shape.patterns[pattern].terms:
             if isinstance(term, Const):
                 cells += [kernel.CONSTANT, self._id(term)]
             elif term.name in bound:
@@ -221,14 +312,16 @@ class _Layout:
         return cells
 
     def _id(self, term: Const) -> int:
-        number = self.intern(term.text.encode())
-        self.constants.add(number)
+        number = self._ids.get(term)
+        if number is None:
+            number = self._ids[term] = self.intern(term.text.encode())
+            self.constants.add(number)
         return number
 
     def dispatch(self) -> tuple[Ints, Ints, Ints, Ints]:
         """Entries by signature, the hash table that finds them, masks without a predicate, others of entries."""
         entries: list[_Entry] = []
-        wild = np.zeros(max(len(self.keys), 1), np.int64)
+        wild = np.zeros(max(len(self.indexes), 1), np.int64)
         by_key: dict[int, list[_Signature]] = {}
         masks: dict[int, int] = {}
         for signature in self.signatures:
@@ -259,10 +352,15 @@ class _Layout:
         others: list[int] = []
         rows: list[list[int]] = []
         for entry in entries:
-            rows.append([entry.unit, entry.pattern, entry.node, len(others), *entry.terms])
+            rows.append([entry.pattern, entry.node, len(others), *entry.terms])
             keys = (int(kernel.signature_key(store, mask, *terms)) for store, mask, terms in entry.others)
             others += [*dict.fromkeys(slots[key] for key in keys), -1]
         return _table(rows, kernel.ENTRY_CELLS), table, wild, np.array(others or [-1], np.int64)
+
+
+def _bound(shape: Shape, patterns: Collection[int]) -> set[str]:
+    """The variables and parameters that some patterns bind."""
+    return {name for number in patterns for name in shape.patterns[number].variables}
 
 
 def _table(rows: list[list[int]], cells: int) -> Ints:

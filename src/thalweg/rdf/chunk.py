@@ -57,9 +57,10 @@ class Chunk:
     """1 or -1, insert or delete; left out, all rows are inserts."""
 
     def __post_init__(self) -> None:
+        rows = self.s.size
         if not self.op.size:
-            object.__setattr__(self, "op", np.ones(self.s.size, dtype=np.int64))
-        if len({getattr(self, name).size for name in _COLUMNS}) != 1:
+            object.__setattr__(self, "op", np.ones(rows, dtype=np.int64))
+        if not self.number.size == self.g.size == rows == self.p.size == self.o.size == self.time.size == self.op.size:
             raise ValueError("columns of different lengths")
 
     def __len__(self) -> int:

@@ -181,27 +181,28 @@ class _Run:
 
     def chunk(self) -> Chunk:
         """Everything that was read, with what the complete path made of the odd lines."""
-        rows = int(self.state[kernel.ROWS])
-        columns = [column[:rows].copy() for column in self.reader._out]
-        statements = int(self.state[kernel.STATEMENTS])
+        state = self.state.tolist()
+        columns = list(self.reader._out[:, : state[kernel.ROWS]].copy())
+        statements, lines = state[kernel.STATEMENTS], state[kernel.LINES]
         rejects: tuple[Reject, ...] = ()
         if self.odd:
             odd = np.concatenate(self.odd)
             columns, accepted, rejects = self._complete(odd, columns)
             statements += accepted
+            state = self.state.tolist()
         number, g, s, p, o, time = columns
         return Chunk(
             statements=statements,
-            lines=int(self.state[kernel.LINES]),
+            lines=lines,
             number=number,
             g=g,
             s=s,
             p=p,
             o=o,
             time=time,
-            bnodes=int(self.state[kernel.BLANKS]) if self.reader._awaits_scope else 0,
+            bnodes=state[kernel.BLANKS] if self.reader._awaits_scope else 0,
             rejects=rejects,
-            unnamed=int(self.state[kernel.UNNAMED]),
+            unnamed=state[kernel.UNNAMED],
             source=self.reader.source,
         )
 

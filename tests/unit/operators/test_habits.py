@@ -12,12 +12,12 @@ STREAM = "http://ex/s"
 
 
 class Bench:
-    """A streamset with one query, fed with triples of small numbers."""
+    """A streamset with queries, fed with triples of small numbers; the answers of the first query count."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, *wheres: str) -> None:
         self.home = Streamset([STREAM])
-        query = parse(f"PREFIX : <http://ex/> SELECT * FROM STREAM <{STREAM}> WHERE {{ {where} }}")
-        self.view = self.home.add(query)
+        text = f"PREFIX : <http://ex/> SELECT * FROM STREAM <{STREAM}> WHERE"
+        self.view, *_ = [self.home.add(parse(f"{text} {{ {where} }}")) for where in wheres]
         known: dict[bytes, int] = {}
         self.intern = lambda text: known.setdefault(text, len(known) + 1)
         for name in "abcd":
@@ -68,3 +68,17 @@ def test_orders_follow_what_was_measured():
     assert fanout[1, 1] > 100 * fanout[2, 2]
     work, found = bench.push([(8001, 1, 25)])
     assert (work, found) == (0, 0)
+
+
+def test_a_shared_plan_that_walks_a_hub_is_shared_no_longer():
+    """Which of many subjects a new edge leads to is found by looking at all edges there, or by asking for each."""
+    bench = Bench(*(f"?x :a ?y . ?y :b :to{k}" for k in range(40)), "?u :d ?w . ?w :b ?v")
+    hub, to0 = 10, bench.intern(b"<http://ex/to0>")
+    bench.push([(hub, 2, 1000 + k) for k in range(20_000)])
+    bench.push([(hub, 2, to0)])
+    assert bench.home.matcher(bench.intern).program.shared == 40
+    walked = [bench.push([(50 + k, 1, hub)]) for k in range(20)]
+    assert {found for _, found in walked} == {1}
+    assert walked[0][0] > 20_000
+    assert max(work for work, _ in walked[10:]) < 500
+    assert bench.home.matcher(bench.intern).program.shared == 1

@@ -98,3 +98,25 @@ def test_solutions_show_the_projected_variables_only():
     matcher = Matcher(compile_program([STREAM], [query], interner()))
     ((row, _),) = found(matcher, [(10, 1, 11), (11, 1, 12)]).items()
     assert row[OUT_BINDINGS:] == (12,)
+
+
+def test_what_a_triple_costs_does_not_grow_with_queries_that_it_does_not_concern():
+    """A thousand queries of one shape: a new person is looked at once, not once for each."""
+    intern = interner()
+    for name in "abcd":
+        intern(f"<http://ex/{name}>".encode())
+    works = {}
+    for count in (100, 1000):
+        queries = [
+            parse(
+                f"PREFIX : <http://ex/> SELECT * FROM STREAM <{STREAM}> WHERE {{ ?x :a ?y . ?y :b :to{k} }}"
+            )
+            for k in range(count)
+        ]
+        matcher = Matcher(compile_program([STREAM], queries, intern))
+        found(matcher, [(11, 2, intern(b"<http://ex/to7>")), (12, 2, intern(b"<http://ex/to999999>"))])
+        before = matcher.counters.copy()
+        ((row, _),) = found(matcher, [(10, 1, 11), (10, 1, 12)]).items()
+        assert (row[0], row[OUT_BINDINGS:]) == (7, (10, 11))
+        works[count] = (matcher.counters - before)[[PROBES, WALKED]].tolist()
+    assert works[100] == works[1000]
