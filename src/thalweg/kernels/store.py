@@ -52,7 +52,7 @@ USED = 1 << 32
 HASH_BITS = 31
 SWEEP_EVERY = 1 << 31  # rows
 
-FEW_ENTRIES = 512  # of the smallest index
+FEW_ENTRIES = 512  # of the index of an empty store
 
 # What a row of a batch does.
 INSERT, DELETE, EXPEL, RETRACT = 1, -1, -2, -3
@@ -127,11 +127,10 @@ def find(desc, kind, s, p, o):
         if entry == 0:
             return np.int64(-1), (slot if free < 0 else free), mark
         age = (entry - tail) & NUMBER
-        if age >= live:
-            if free < 0:
-                free = slot
-        elif entry & ~NUMBER == mark and same_key(kind, row_address(desc, tail + age), s, p, o):
+        if entry & ~NUMBER == mark and age < live and same_key(kind, row_address(desc, tail + age), s, p, o):
             return tail + age, slot, mark
+        # Whether an entry is dead cannot be foretold, so this had better not become a jump.
+        free = slot if (age >= live) & (free < 0) else free
         slot += 1
         if slot == size:
             slot = np.int64(0)
@@ -206,14 +205,14 @@ def sweep(desc):
 
 @njit(cache=True, nogil=True)
 def has_room(desc, kind):
-    """Whether an index can take one more entry; if not, it is tidy and should have twice as many slots as entries."""
+    """Whether an index can take one more entry; if not, it is tidy and much smaller or larger than it should be."""
     index = desc + 8 * (TABLES + INDEX_CELLS * kind)
     size = load64(index, SIZE)
-    if load64(index, TAKEN) * 4 < size * 3:
+    if load64(index, TAKEN) * 3 < size * 2:
         return True
     tidy(desc, kind)
     taken = load64(index, TAKEN)
-    return taken * 8 < size * 5 and (taken * 4 > size or size == FEW_ENTRIES)
+    return 2 * taken < size < 5 * (taken + FEW_ENTRIES)
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,7 @@ from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
 from thalweg.kernels import store as kernel
 from thalweg.operators.state import State
 
-_FEW_ROWS = 64
+_FEW_ROWS = 256
 _LINE = 64
 _NO_ROWS = np.empty((0, kernel.ROW_TIME + 1), np.int64)
 _NO_ENTRIES = np.empty(0, np.int64)
@@ -26,11 +26,11 @@ def _rows(count: int, stride: int) -> NDArray[np.int64]:
 
 
 def _ring_size(rows: int) -> int:
-    return max(_FEW_ROWS, rows + rows // 3)
+    return rows + rows // 3 + _FEW_ROWS
 
 
 def _table_size(keys: int) -> int:
-    return max(kernel.FEW_ENTRIES, 2 * keys)
+    return 5 * keys // 2 + kernel.FEW_ENTRIES
 
 
 def _cells(index: int) -> int:
@@ -120,7 +120,7 @@ class WindowStores:
             self._rebuild(number, kernel.UNFIT_TABLE - status)
             # Tables become unfit also when a window has fewer rows than it used to.
             rows = self._live(number)
-            if _FEW_ROWS < len(self._rings[number]) > rows + rows // 2:
+            if len(self._rings[number]) > rows + rows // 2 + 4 * _FEW_ROWS:
                 self._resize_ring(number, _ring_size(rows))
 
     def _grow_ring(self, number: int, now: int) -> None:
