@@ -52,6 +52,7 @@ USED = 1 << 32
 HASH_BITS = 31
 SWEEP_EVERY = 1 << 31  # rows
 
+_HELD = 128  # slots that are tidied together
 FEW_ENTRIES = 512  # of the index of an empty store
 
 # What a row of a batch does.
@@ -169,28 +170,34 @@ def _put(table, size, entry):
 def tidy(desc, kind):
     """Rids an index of its dead entries.
 
-    From an empty slot on, each live entry is taken out and put in again: it stays where it is or comes nearer to its
-    home, and none that was put in before needs the slot that it leaves.
+    From an empty slot on, all entries are taken out and the live ones put in again, some slots at a time: an entry stays
+    where it is or comes nearer to its home, and none that was put in before needs the slot that it leaves.
     """
     index = desc + 8 * (TABLES + INDEX_CELLS * kind)
     table = load64(index, TABLE)
     size = load64(index, SIZE)
     tail = load64(desc, TAIL)
     live = load64(desc, HEAD) - tail
-    slot = np.int64(0)
-    while load64(table, slot) != 0:
-        slot += 1
+    held = np.empty(_HELD, np.int64)
+    first = np.int64(0)
+    while load64(table, first) != 0:
+        first += 1
     taken = np.int64(0)
-    for _ in range(size):
-        entry = load64(table, slot)
-        if entry != 0:
+    done = np.int64(0)
+    while done < size:
+        count = np.int64(0)
+        for step in range(done, min(done + _HELD, size)):
+            slot = first + step
+            slot -= size if slot >= size else 0
+            entry = load64(table, slot)
+            held[count] = entry
+            # Which entries are dead cannot be foretold: no jumps here.
+            count += np.int64((entry != 0) & ((entry - tail) & NUMBER < live))
             store64(table, slot, 0)
-            if (entry - tail) & NUMBER < live:
-                _put(table, size, entry)
-                taken += 1
-        slot += 1
-        if slot == size:
-            slot = np.int64(0)
+        for k in range(count):
+            _put(table, size, held[k])
+        taken += count
+        done += _HELD
     store64(index, TAKEN, taken)
 
 
@@ -198,8 +205,7 @@ def tidy(desc, kind):
 def sweep(desc):
     """Rids all indexes of dead entries, long before their row numbers come again."""
     for kind in range(INDEXES):
-        if load64(desc, TABLES + INDEX_CELLS * kind + SIZE) != 0:
-            tidy(desc, kind)
+        tidy(desc, kind)
     store64(desc, SWEEP, load64(desc, HEAD) + SWEEP_EVERY)
 
 
@@ -358,10 +364,12 @@ def older_row(desc, kind, number):
 
 
 @njit(cache=True, nogil=True)
-def expect(desc, s, p, o):
-    """Asks for the memory that the arrival of a triple will touch first."""
-    index = desc + 8 * (TABLES + INDEX_CELLS * SPO)
-    prefetch(load64(index, TABLE), home(fingerprint(SPO, s, p, o), load64(index, SIZE)))
+def expect(desc, indexes, s, p, o):
+    """Asks for the entries that the arrival of a triple will touch in these indexes."""
+    for kind in range(INDEXES):
+        if indexes >> kind & 1:
+            index = desc + 8 * (TABLES + INDEX_CELLS * kind)
+            prefetch(load64(index, TABLE), home(fingerprint(kind, s, p, o), load64(index, SIZE)))
 
 
 @njit(cache=True, nogil=True)

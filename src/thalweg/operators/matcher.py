@@ -28,7 +28,7 @@ class Matcher:
         self.counters = np.zeros(kernel.COUNTERS, np.int64)
         self._cursor = np.zeros(kernel.CURSOR_CELLS, np.int64)
         self._stack = np.zeros((max(program.depth, 1), kernel.FRAME_CELLS), np.int64)
-        self._ranges = np.zeros((8, kernel.RANGE_CELLS), np.int64)
+        self._outlooks = np.zeros((kernel.OUTLOOKS, kernel.OUTLOOK_CELLS), np.int64)
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
         self._bound = np.zeros(max(program.variables, 1), np.int64)
         width = max((len(unit.shown) for unit in program.units), default=0)
@@ -64,7 +64,7 @@ class Matcher:
                 self._until,
                 cursor,
                 self._stack,
-                self._ranges,
+                self._outlooks,
                 self._bound,
                 self._out,
                 self.counters,

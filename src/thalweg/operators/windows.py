@@ -14,7 +14,7 @@ from thalweg.operators.state import State
 _FEW_ROWS = 256
 _LINE = 64
 _NO_ROWS = np.empty((0, kernel.ROW_TIME + 1), np.int64)
-_NO_ENTRIES = np.empty(0, np.int64)
+_NO_ENTRIES = np.zeros(1, np.int64)  # the index that a store does not have: every probe fails
 
 
 def _rows(count: int, stride: int) -> NDArray[np.int64]:
@@ -67,6 +67,8 @@ class WindowStores:
         fields[kernel.TAIL] = fields[kernel.HEAD]
         self._place_ring(number, _rows(_ring_size(len(rows)), int(fields[kernel.STRIDE])))
         self._tables[number] = [_NO_ENTRIES] * kernel.INDEXES
+        for index in range(kernel.INDEXES):
+            self._place_table(number, index, _NO_ENTRIES, 0)
         for rank, index in enumerate(kinds):
             fields[_cells(index) + kernel.LINK] = kernel.FIRST_LINK + rank
             self._place_table(number, index, np.zeros(_table_size(len(rows)), np.int64), 0)
