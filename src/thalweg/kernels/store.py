@@ -42,6 +42,11 @@ UNBOUNDED, RANGE, STEPPED, NOW, COUNTED = range(5)
 # Index kinds; ALL is the scan of every live row and has no table.
 SPO, SP, PO, P, S, O, ALL = range(7)
 
+# The index kinds, as bit sets, whose keys have each term. Terms are masked by them: no jumps, which differ by kind.
+WITH_S = 1 << SPO | 1 << SP | 1 << S
+WITH_P = 1 << SPO | 1 << SP | 1 << PO | 1 << P
+WITH_O = 1 << SPO | 1 << PO | 1 << O
+
 # Columns of a row.
 ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO, ROW_TIME = range(6)
 FIRST_LINK = 12  # in 32-bit cells
@@ -65,15 +70,10 @@ DUPLICATE, INVISIBLE, FULL_ROWS, UNFIT_TABLE = -1, -2, -3, -4
 @njit(cache=True, nogil=True)
 def fingerprint(kind, s, p, o):
     """A 64-bit hash of the key that index `kind` makes of a triple."""
-    h = np.uint64(0x9E3779B97F4A7C15)
-    if kind == SPO or kind == SP or kind == S:
-        h ^= np.uint64(s) * np.uint64(0xBF58476D1CE4E5B9)
-        h = (h << np.uint64(31)) | (h >> np.uint64(33))
-    if kind == SPO or kind == SP or kind == PO or kind == P:
-        h ^= np.uint64(p) * np.uint64(0x94D049BB133111EB)
-        h = (h << np.uint64(29)) | (h >> np.uint64(35))
-    if kind == SPO or kind == PO or kind == O:
-        h ^= np.uint64(o) * np.uint64(0xD6E8FEB86659FD93)
+    h = np.uint64(s & -(WITH_S >> kind & 1)) * np.uint64(0xBF58476D1CE4E5B9)
+    h ^= np.uint64(p & -(WITH_P >> kind & 1)) * np.uint64(0x94D049BB133111EB)
+    h = (h << np.uint64(29)) | (h >> np.uint64(35))
+    h += np.uint64(o & -(WITH_O >> kind & 1)) * np.uint64(0xD6E8FEB86659FD93)
     h ^= h >> np.uint64(32)
     h *= np.uint64(0xE7037ED1A0B428DB)
     h ^= h >> np.uint64(29)
@@ -83,11 +83,11 @@ def fingerprint(kind, s, p, o):
 @njit(cache=True, nogil=True)
 def same_key(kind, row, s, p, o):
     """Whether the row at address `row` has the key that index `kind` makes of (s, p, o)."""
-    if (kind == SPO or kind == SP or kind == S) and load64(row, ROW_S) != s:
-        return False
-    if (kind == SPO or kind == SP or kind == PO or kind == P) and load64(row, ROW_P) != p:
-        return False
-    return not ((kind == SPO or kind == PO or kind == O) and load64(row, ROW_O) != o)
+    return (
+        ((load64(row, ROW_S) ^ s) & -(WITH_S >> kind & 1))
+        | ((load64(row, ROW_P) ^ p) & -(WITH_P >> kind & 1))
+        | ((load64(row, ROW_O) ^ o) & -(WITH_O >> kind & 1))
+    ) == 0
 
 
 @njit(cache=True, nogil=True)
