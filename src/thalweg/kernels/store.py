@@ -31,7 +31,9 @@ NEVER = np.iinfo(np.int64).min
 # would be if the ring had begun with it: rows beyond END are SPAN bytes before.
 ROWS, END, SPAN, STRIDE, HEAD, TAIL, SWEEP, KIND, WIDTH, STEP, ORIGIN, EVENT, LAG, PERIOD, PHASE = range(15)
 TABLES = 15  # then, for each index kind, four cells:
-TABLE, SIZE, TAKEN, LINK = range(4)  # address, entries, those that are not empty, the 32-bit cell of a row's link
+TABLE, SIZE, TAKEN, LINK = range(
+    4
+)  # address, entries, those that are not empty, the 32-bit cell of a row's link
 INDEX_CELLS = 4
 INDEXES = 6
 FIELDS = TABLES + INDEX_CELLS * INDEXES
