@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,9 @@ from thalweg.rdf.arena import Arena, Ids
 
 __all__ = ["NO_TIME", "Chunk", "Reject", "replace_ids"]
 
-_MAGIC = b"TWC1"
+_MAGIC = b"TWC2"
 _HEADER = struct.Struct("<4sBxxxQQ")
-_COLUMNS = ("number", "g", "s", "p", "o", "time")
+_COLUMNS = ("number", "g", "s", "p", "o", "time", "op")
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,12 @@ class Chunk:
     unnamed: int = 0
     """Statements of the default graph that are not timestamps."""
     source: str = ""
+    op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """1 or -1, insert or delete; left out, all rows are inserts."""
 
     def __post_init__(self) -> None:
+        if not self.op.size:
+            object.__setattr__(self, "op", np.ones(self.s.size, dtype=np.int64))
         if len({getattr(self, name).size for name in _COLUMNS}) != 1:
             raise ValueError("columns of different lengths")
 
@@ -108,7 +112,7 @@ class Chunk:
                 at += 8 * rows
             else:
                 columns.append(np.full(rows, value, dtype=np.int64))
-        number, g, s, p, o, time = columns
+        number, g, s, p, o, time, op = columns
         rejects = tuple(Reject(**reject) for reject in front["rejects"])
         chunk = Chunk(
             statements=front["statements"],
@@ -123,8 +127,13 @@ class Chunk:
             rejects=rejects,
             unnamed=front["unnamed"],
             source=front["source"],
+            op=op,
         )
         return chunk.adopted(body[at:], arena)
+
+    def picked(self, rows: Ids) -> Chunk:
+        """These rows of the chunk, with everything else as it is."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def records(self, arena: Arena) -> bytes:
         """The terms that the chunk needs, from the arena that it was read into."""
