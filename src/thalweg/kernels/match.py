@@ -86,7 +86,7 @@ FEW = 24  # candidates that a step may have before other steps are looked at
 
 RANGE_CELLS = 3  # of a range of entries: first, end, slot of the signature
 
-# What a row concerns is found out some rows ahead of its turn, so that the memory that it will touch can come meanwhile.
+# What a row concerns is found out some rows ahead of its turn, so that the memory it will touch can come meanwhile.
 # Columns of such an outlook: the number of ranges, the indexes that the triple needs, and the ranges.
 AHEAD = 8
 OUTLOOKS = 16  # a power of two, more than AHEAD

@@ -172,7 +172,7 @@ def _put(table, size, entry):
 def tidy(desc, kind):
     """Rids an index of its dead entries.
 
-    From an empty slot on, all entries are taken out and the live ones put in again, some slots at a time: an entry stays
+    From an empty slot on, entries are taken out and the live ones put in again, a few slots at a time: an entry stays
     where it is or comes nearer to its home, and none that was put in before needs the slot that it leaves.
     """
     index = desc + 8 * (TABLES + INDEX_CELLS * kind)
