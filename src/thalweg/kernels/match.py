@@ -81,7 +81,7 @@ OUT_UNIT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
 # time for each array that it is called with, and counts references to each that it passes on.
 (
     STORES, FEEDS, FEEDS_WIDTH, WILD, DISPATCH, DISPATCH_LAST, ENTRIES, NODES, STEPS, OTHERS, OUTPUTS, OUTPUTS_SIZE,
-    PARAMETERS, KNOWN, KNOWN_LAST, VALUES, MEMBERS, FAN, UNTIL, STACK, SPANS, VARIABLES, OUT, OUT_SIZE, OUT_ROOM,
+    PARAMETERS, KNOWN, KNOWN_LAST, VALUES, MEMBERS, FAN, UNTIL, STACK, OUTLOOK, VARIABLES, OUT, OUT_SIZE, OUT_ROOM,
 ) = range(25)  # fmt: skip
 CONTEXT_CELLS = 25
 
@@ -101,7 +101,12 @@ FEW = 24  # candidates that a step may have before other steps are looked at
 
 RANGE_CELLS = 3  # of a range of entries: first, end, slot of the signature
 
-AHEAD = 8  # rows between asking for memory and using it
+# What a row concerns is found out some rows ahead of its turn, so that the memory it will touch can come meanwhile.
+# Columns of such an outlook: the number of ranges, the indexes that the triple needs, and the ranges.
+AHEAD = 8
+OUTLOOKS = 16  # a power of two, more than AHEAD
+OUTLOOK_COUNT, OUTLOOK_INDEXES, OUTLOOK_RANGES = 0, 1, 2
+OUTLOOK_CELLS = OUTLOOK_RANGES + 8 * RANGE_CELLS
 
 
 @njit(cache=True, nogil=True)
@@ -317,11 +322,12 @@ def look_up(dispatch, last, key):
 
 
 @njit(cache=True, nogil=True)
-def find_ranges(s, p, o, store, masks, dispatch, last, ranges):
-    """The entries that a triple concerns, as ranges; answers (their number, the indexes that it needs).
+def look_out(s, p, o, store, masks, dispatch, last, outlook):
+    """Finds the entries that a triple concerns, as ranges, and the indexes that it needs.
 
     `masks` is the bit set of signature masks that leave the predicate open.
     """
+    ranges = outlook + 8 * OUTLOOK_RANGES
     count = np.int64(0)
     indexes = np.int64(0)
     own = look_up(dispatch, last, signature_key(store, PREDICATE, s, p, o))
@@ -340,7 +346,8 @@ def find_ranges(s, p, o, store, masks, dispatch, last, ranges):
                 count += 1
         masks >>= 1
         mask += 1
-    return count, indexes
+    store64(outlook, OUTLOOK_COUNT, count)
+    store64(outlook, OUTLOOK_INDEXES, indexes)
 
 
 @njit(cache=True, nogil=True)
@@ -409,13 +416,14 @@ def match(
     members = context[MEMBERS]
     ends = context[UNTIL]
     frames = context[STACK]
-    spans = context[SPANS]
+    all_outlooks = context[OUTLOOK]
     vars = context[VARIABLES]
     rows = context[OUT]
     row_size = context[OUT_SIZE]
     # A solution may belong to several units: it is written for all of them or not yet.
     room = context[OUT_ROOM] - context[FAN]
 
+    ahead = i if r < 0 else i + 1
     while i < n:
         store = load64(feeds, feed[i] * feeds_width + f)
         if store < 0:
@@ -426,15 +434,31 @@ def match(
         s = ss[i]
         p = ps[i]
         o = os[i]
+        outlook = all_outlooks + (i & (OUTLOOKS - 1)) * (8 * OUTLOOK_CELLS)
+        spans = outlook + 8 * OUTLOOK_RANGES
         if r < 0:
-            if i + AHEAD < n:
-                expect(desc, ss[i + AHEAD], ps[i + AHEAD], os[i + AHEAD])
-            n_ranges, indexes = find_ranges(s, p, o, store, load64(wild, store), table, last, spans)
+            while ahead < n and ahead <= i + AHEAD:
+                first = load64(feeds, feed[ahead] * feeds_width)
+                if first >= 0:
+                    there = all_outlooks + (ahead & (OUTLOOKS - 1)) * (8 * OUTLOOK_CELLS)
+                    look_out(ss[ahead], ps[ahead], os[ahead], first, load64(wild, first), table, last, there)
+                    if load64(there, OUTLOOK_COUNT) != 0:
+                        expect(
+                            all_stores + first * (8 * FIELDS),
+                            load64(there, OUTLOOK_INDEXES) | 1,
+                            ss[ahead],
+                            ps[ahead],
+                            os[ahead],
+                        )
+                ahead += 1
+            if f > 0:
+                look_out(s, p, o, store, load64(wild, store), table, last, outlook)
+            n_ranges = load64(outlook, OUTLOOK_COUNT)
             if n_ranges == 0:
                 f += 1
                 continue
             if op[i] == INSERT:
-                number = insert(desc, indexes | 1, time[i], event[i], s, p, o)
+                number = insert(desc, load64(outlook, OUTLOOK_INDEXES) | 1, time[i], event[i], s, p, o)
                 if number < 0:
                     if number <= FULL_ROWS:
                         status = np.int64(GROW)
@@ -619,5 +643,6 @@ def mean_reach(stores, store, kind, ss, ps, os, most):
     desc = descriptor(stores, store)
     total = np.int64(0)
     for k in range(ss.shape[0]):
-        total += reaches(desc, kind, newest(desc, kind, ss[k], ps[k], os[k]), most)
+        row = load64(desc, HEAD) - 1 if kind == ALL else newest(desc, kind, ss[k], ps[k], os[k])
+        total += reaches(desc, kind, row, most)
     return total / max(ss.shape[0], 1)

@@ -1,18 +1,19 @@
 """The window store: live triples in arrival order, with hash indexes that expire by themselves.
 
-Rows sit in a ring; row number r lives at slot r & mask. A row is `s p o from to time` and a uint32 link for each
-index kind: one cache line for the kinds up to P, two where patterns with a variable predicate need S or O.
-A row's link is the distance back to the next older row with the same key (0 = none), so a chain runs from the
-newest row to the oldest and may stop at the first row below TAIL. Eviction moves TAIL; no chain and no
-table is touched. A deleted row has its interval cut short and stays until TAIL passes it, or until the ring
-is full and mostly dead.
+Rows sit in a ring of any size, each on a cache line of its own: `s p o from to time` and a uint32 link for each index
+that the store has (a fifth and a sixth make the row longer than a line). A row's link is the distance back to the next
+older row with the same key (0 = none), so a chain runs from the newest row to the oldest and may stop at the
+first row below TAIL. Eviction moves TAIL; no chain and no table is touched. A deleted row has its interval cut
+short and stays until TAIL passes it, or until the ring is full and mostly dead.
 
 `time` is when the triple last arrived (in a window by count: the number of that element): what arrives and is
 deleted at one instant is there afterwards, in whatever order the two came (SEMANTICS 4).
 
-An index is an open-addressing table of int64 entries: the newest row of a key in the low 44 bits, some bits of the
-key's fingerprint above. An entry whose newest row is below TAIL is dead and may be reused; the fingerprint
-only saves looking at rows in vain, the row's own key decides.
+An index is an open-addressing table of int64 entries: the newest row of a key in the low 32 bits, counted modulo
+2^32 from TAIL, and 31 bits of the key's hash above, which also say where the entry belongs. So a table can be
+rebuilt, at any size, without a look at the rows. An entry whose row is not alive is dead and may be reused; it has to
+go before 2^32 rows have come after it (SWEEP), or it would seem alive again. The hash only saves looking at rows in
+vain, the row's own key decides.
 """
 
 from __future__ import annotations
@@ -20,16 +21,22 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from thalweg.kernels.bits import lshr
 from thalweg.kernels.memory import load32, load64, prefetch, store32, store64
 
 FOREVER = np.iinfo(np.int64).max
 NEVER = np.iinfo(np.int64).min
 
-# Fields of a store's descriptor, one row of int64.
-ROWS, MASK, HEAD, TAIL, KIND, WIDTH, STEP, ORIGIN, EVENT, STRIDE, LAG, PERIOD, PHASE = range(13)
-TABLES = 13  # then, for each index kind: address, mask, used entries
+# Fields of a store's descriptor, one row of int64. The ring ends at address END and has SPAN bytes. ROWS is where row 0
+# would be if the ring had begun with it: rows beyond END are SPAN bytes before.
+ROWS, END, SPAN, STRIDE, HEAD, TAIL, SWEEP, KIND, WIDTH, STEP, ORIGIN, EVENT, LAG, PERIOD, PHASE = range(15)
+TABLES = 15  # then, for each index kind, four cells:
+TABLE, SIZE, TAKEN, LINK = range(
+    4
+)  # address, entries, those that are not empty, the 32-bit cell of a row's link
+INDEX_CELLS = 4
 INDEXES = 6
-FIELDS = TABLES + 3 * INDEXES
+FIELDS = TABLES + INDEX_CELLS * INDEXES
 
 # Window kinds.
 UNBOUNDED, RANGE, STEPPED, NOW, COUNTED = range(5)
@@ -37,35 +44,38 @@ UNBOUNDED, RANGE, STEPPED, NOW, COUNTED = range(5)
 # Index kinds; ALL is the scan of every live row and has no table.
 SPO, SP, PO, P, S, O, ALL = range(7)
 
+# The index kinds, as bit sets, whose keys have each term. Terms are masked by them: no jumps, which differ by kind.
+WITH_S = 1 << SPO | 1 << SP | 1 << S
+WITH_P = 1 << SPO | 1 << SP | 1 << PO | 1 << P
+WITH_O = 1 << SPO | 1 << PO | 1 << O
+
 # Columns of a row.
 ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO, ROW_TIME = range(6)
 FIRST_LINK = 12  # in 32-bit cells
-NARROW, WIDE = 64, 128  # bytes of a row, without and with links of S and O
 
-# Parts of an index entry; 0 is the empty one. The bit above the row number is always set.
-NUMBER_BITS = 44
-NUMBER = (1 << NUMBER_BITS) - 1
-USED = 1 << NUMBER_BITS
+# Parts of an index entry; 0 is the empty one, and USED is set in all others.
+NUMBER = (1 << 32) - 1
+USED = 1 << 32
+HASH_BITS = 31
+SWEEP_EVERY = 1 << 31  # rows
+
+_HELD = 128  # slots that are tidied together
+FEW_ENTRIES = 512  # of the index of an empty store
 
 # What a row of a batch does.
 INSERT, DELETE, EXPEL, RETRACT = 1, -1, -2, -3
 
 # What `insert` answers where it did not insert.
-DUPLICATE, INVISIBLE, FULL_ROWS, FULL_TABLE = -1, -2, -3, -4
+DUPLICATE, INVISIBLE, FULL_ROWS, UNFIT_TABLE = -1, -2, -3, -4
 
 
 @njit(cache=True, nogil=True)
 def fingerprint(kind, s, p, o):
     """A 64-bit hash of the key that index `kind` makes of a triple."""
-    h = np.uint64(0x9E3779B97F4A7C15)
-    if kind == SPO or kind == SP or kind == S:
-        h ^= np.uint64(s) * np.uint64(0xBF58476D1CE4E5B9)
-        h = (h << np.uint64(31)) | (h >> np.uint64(33))
-    if kind == SPO or kind == SP or kind == PO or kind == P:
-        h ^= np.uint64(p) * np.uint64(0x94D049BB133111EB)
-        h = (h << np.uint64(29)) | (h >> np.uint64(35))
-    if kind == SPO or kind == PO or kind == O:
-        h ^= np.uint64(o) * np.uint64(0xD6E8FEB86659FD93)
+    h = np.uint64(s & -(WITH_S >> kind & 1)) * np.uint64(0xBF58476D1CE4E5B9)
+    h ^= np.uint64(p & -(WITH_P >> kind & 1)) * np.uint64(0x94D049BB133111EB)
+    h = (h << np.uint64(29)) | (h >> np.uint64(35))
+    h += np.uint64(o & -(WITH_O >> kind & 1)) * np.uint64(0xD6E8FEB86659FD93)
     h ^= h >> np.uint64(32)
     h *= np.uint64(0xE7037ED1A0B428DB)
     h ^= h >> np.uint64(29)
@@ -75,11 +85,11 @@ def fingerprint(kind, s, p, o):
 @njit(cache=True, nogil=True)
 def same_key(kind, row, s, p, o):
     """Whether the row at address `row` has the key that index `kind` makes of (s, p, o)."""
-    if (kind == SPO or kind == SP or kind == S) and load64(row, ROW_S) != s:
-        return False
-    if (kind == SPO or kind == SP or kind == PO or kind == P) and load64(row, ROW_P) != p:
-        return False
-    return not ((kind == SPO or kind == PO or kind == O) and load64(row, ROW_O) != o)
+    return (
+        ((load64(row, ROW_S) ^ s) & -(WITH_S >> kind & 1))
+        | ((load64(row, ROW_P) ^ p) & -(WITH_P >> kind & 1))
+        | ((load64(row, ROW_O) ^ o) & -(WITH_O >> kind & 1))
+    ) == 0
 
 
 @njit(cache=True, nogil=True)
@@ -90,61 +100,136 @@ def descriptor(stores, store):
 
 @njit(cache=True, nogil=True)
 def row_address(desc, number):
-    """The address of row `number` of a store."""
-    return load64(desc, ROWS) + (number & load64(desc, MASK)) * load64(desc, STRIDE)
+    """The address of a row of a store that is between TAIL and HEAD, or is the next to come."""
+    at = load64(desc, ROWS) + number * load64(desc, STRIDE)
+    return at - load64(desc, SPAN) if at >= load64(desc, END) else at
+
+
+@njit(cache=True, nogil=True)
+def home(mark, size):
+    """Where the entry with a hash belongs in a table of any size."""
+    return (lshr(mark, 64 - HASH_BITS) * size) >> HASH_BITS
+
+
+@njit(cache=True, nogil=True)
+def find(desc, kind, s, p, o):
+    """The key that `kind` makes of (s, p, o) in its index: its newest live row or -1, its slot, its mark.
+
+    Where there is no such row, the slot is the one that its entry may take.
+    """
+    index = desc + 8 * (TABLES + INDEX_CELLS * kind)
+    table = load64(index, TABLE)
+    size = load64(index, SIZE)
+    tail = load64(desc, TAIL)
+    live = load64(desc, HEAD) - tail
+    mark = (fingerprint(kind, s, p, o) | USED) & ~NUMBER
+    slot = home(mark, size)
+    free = np.int64(-1)
+    while True:
+        entry = load64(table, slot)
+        if entry == 0:
+            return np.int64(-1), (slot if free < 0 else free), mark
+        age = (entry - tail) & NUMBER
+        if entry & ~NUMBER == mark and age < live and same_key(kind, row_address(desc, tail + age), s, p, o):
+            return tail + age, slot, mark
+        # Whether an entry is dead cannot be foretold, so this had better not become a jump.
+        free = slot if (age >= live) & (free < 0) else free
+        slot += 1
+        if slot == size:
+            slot = np.int64(0)
 
 
 @njit(cache=True, nogil=True)
 def newest(desc, kind, s, p, o):
     """The newest live row with the key that `kind` makes of (s, p, o), or -1."""
-    table = load64(desc, TABLES + 3 * kind)
-    mask = load64(desc, TABLES + 3 * kind + 1)
-    tail = load64(desc, TAIL)
-    hashed = fingerprint(kind, s, p, o)
-    mark = (hashed | USED) & ~NUMBER
-    slot = hashed & mask
-    while True:
-        entry = load64(table, slot)
-        if entry == 0:
-            return np.int64(-1)
-        if entry & ~NUMBER == mark:
-            number = entry & NUMBER
-            if number >= tail and same_key(kind, row_address(desc, number), s, p, o):
-                return number
-        slot = (slot + 1) & mask
+    return find(desc, kind, s, p, o)[0]
 
 
 @njit(cache=True, nogil=True)
-def _place(desc, kind, s, p, o):
-    """Where the entry of a key is or will be: (slot, newest row or -1)."""
-    table = load64(desc, TABLES + 3 * kind)
-    mask = load64(desc, TABLES + 3 * kind + 1)
-    tail = load64(desc, TAIL)
-    hashed = fingerprint(kind, s, p, o)
-    mark = (hashed | USED) & ~NUMBER
-    slot = hashed & mask
-    free = np.int64(-1)
-    while True:
-        entry = load64(table, slot)
-        if entry == 0:
-            return (slot if free < 0 else free), np.int64(-1)
-        number = entry & NUMBER
-        if number < tail:
-            if free < 0:
-                free = slot
-        elif entry & ~NUMBER == mark and same_key(kind, row_address(desc, number), s, p, o):
-            return slot, number
-        slot = (slot + 1) & mask
-
-
-@njit(cache=True, nogil=True)
-def _link(desc, kind, slot, older, number, s, p, o):
-    """Makes row `number` the newest of its key, and `older` the next in its chain."""
-    table = load64(desc, TABLES + 3 * kind)
+def _link(desc, kind, number, found):
+    """Makes row `number` the newest of the key that was found, or not, in an index."""
+    older, slot, mark = found
+    index = desc + 8 * (TABLES + INDEX_CELLS * kind)
+    table = load64(index, TABLE)
     if load64(table, slot) == 0:
-        store64(desc, TABLES + 3 * kind + 2, load64(desc, TABLES + 3 * kind + 2) + 1)
-    store64(table, slot, ((fingerprint(kind, s, p, o) | USED) & ~NUMBER) | number)
-    store32(row_address(desc, number), FIRST_LINK + kind, number - older if older >= 0 else 0)
+        store64(index, TAKEN, load64(index, TAKEN) + 1)
+    store64(table, slot, mark | (number & NUMBER))
+    store32(row_address(desc, number), load64(index, LINK), number - older if older >= 0 else 0)
+
+
+@njit(cache=True, nogil=True)
+def _put(table, size, entry):
+    """Puts an entry into the first empty slot from its home on."""
+    slot = home(entry, size)
+    while load64(table, slot) != 0:
+        slot += 1
+        if slot == size:
+            slot = np.int64(0)
+    store64(table, slot, entry)
+
+
+@njit(cache=True, nogil=True)
+def tidy(desc, kind):
+    """Rids an index of its dead entries.
+
+    From an empty slot on, entries are taken out and the live ones put in again, a few slots at a time: an entry stays
+    where it is or comes nearer to its home, and none that was put in before needs the slot that it leaves.
+    """
+    index = desc + 8 * (TABLES + INDEX_CELLS * kind)
+    table = load64(index, TABLE)
+    size = load64(index, SIZE)
+    tail = load64(desc, TAIL)
+    live = load64(desc, HEAD) - tail
+    held = np.empty(_HELD, np.int64)
+    first = np.int64(0)
+    while load64(table, first) != 0:
+        first += 1
+    taken = np.int64(0)
+    done = np.int64(0)
+    while done < size:
+        count = np.int64(0)
+        for step in range(done, min(done + _HELD, size)):
+            slot = first + step
+            slot -= size if slot >= size else 0
+            entry = load64(table, slot)
+            held[count] = entry
+            # Which entries are dead cannot be foretold: no jumps here.
+            count += np.int64((entry != 0) & ((entry - tail) & NUMBER < live))
+            store64(table, slot, 0)
+        for k in range(count):
+            _put(table, size, held[k])
+        taken += count
+        done += _HELD
+    store64(index, TAKEN, taken)
+
+
+@njit(cache=True, nogil=True)
+def sweep(desc):
+    """Rids all indexes of dead entries, long before their row numbers come again."""
+    for kind in range(INDEXES):
+        tidy(desc, kind)
+    store64(desc, SWEEP, load64(desc, HEAD) + SWEEP_EVERY)
+
+
+@njit(cache=True, nogil=True)
+def has_room(desc, kind):
+    """Whether an index can take one more entry; if not, it is tidy and much smaller or larger than it should be."""
+    index = desc + 8 * (TABLES + INDEX_CELLS * kind)
+    size = load64(index, SIZE)
+    if load64(index, TAKEN) * 3 < size * 2:
+        return True
+    tidy(desc, kind)
+    taken = load64(index, TAKEN)
+    return 2 * taken < size < 5 * (taken + FEW_ENTRIES)
+
+
+@njit(cache=True, nogil=True)
+def _set_tail(desc, tail):
+    """Forgets the rows below `tail`."""
+    store64(desc, TAIL, tail)
+    rows = load64(desc, ROWS)
+    if rows + tail * load64(desc, STRIDE) >= load64(desc, END):
+        store64(desc, ROWS, rows - load64(desc, SPAN))
 
 
 @njit(cache=True, nogil=True)
@@ -154,7 +239,7 @@ def evict(desc, now):
     head = load64(desc, HEAD)
     while tail < head and load64(row_address(desc, tail), ROW_TO) <= now:
         tail += 1
-    store64(desc, TAIL, tail)
+    _set_tail(desc, tail)
 
 
 @njit(cache=True, nogil=True)
@@ -206,13 +291,20 @@ def insert(desc, indexes, time, event, s, p, o):
     elif kind == NOW:
         if load64(desc, EVENT) != event:
             store64(desc, EVENT, event)
-            store64(desc, TAIL, load64(desc, HEAD))
+            _set_tail(desc, load64(desc, HEAD))
         end = time + 1
     elif kind == COUNTED:
         evict(desc, time)
         stamp = event
 
-    place, alive = _place(desc, SPO, s, p, o)
+    number = load64(desc, HEAD)
+    if number >= load64(desc, SWEEP):
+        sweep(desc)
+    for index in range(INDEXES):
+        if indexes >> index & 1 and not has_room(desc, index):
+            return np.int64(UNFIT_TABLE - index)
+    found = find(desc, SPO, s, p, o)
+    alive = found[0]
     if alive >= 0:
         until = load64(row_address(desc, alive), ROW_TO)
         if until >= end:
@@ -221,14 +313,8 @@ def insert(desc, indexes, time, event, s, p, o):
         if until > begin:
             begin = until
 
-    number = load64(desc, HEAD)
-    if number - load64(desc, TAIL) > load64(desc, MASK):
+    if (number - load64(desc, TAIL)) * load64(desc, STRIDE) == load64(desc, SPAN):
         return np.int64(FULL_ROWS)
-    for index in range(INDEXES):
-        if indexes >> index & 1:
-            base = TABLES + 3 * index
-            if load64(desc, base + 2) * 5 > load64(desc, base + 1) * 3:
-                return np.int64(FULL_TABLE - index)
 
     row = row_address(desc, number)
     store64(row, ROW_S, s)
@@ -238,11 +324,10 @@ def insert(desc, indexes, time, event, s, p, o):
     store64(row, ROW_TO, end)
     store64(row, ROW_TIME, stamp)
     store64(desc, HEAD, number + 1)
-    _link(desc, SPO, place, alive, number, s, p, o)
+    _link(desc, SPO, number, found)
     for index in range(1, INDEXES):
         if indexes >> index & 1:
-            slot, older = _place(desc, index, s, p, o)
-            _link(desc, index, slot, older, number, s, p, o)
+            _link(desc, index, number, find(desc, index, s, p, o))
     return number
 
 
@@ -276,83 +361,39 @@ def older_row(desc, kind, number):
     """The next older row in the chain of `kind`, or -1; it may be below TAIL."""
     if kind == ALL:
         return number - 1
-    link = load32(row_address(desc, number), FIRST_LINK + kind)
+    link = load32(row_address(desc, number), load64(desc, TABLES + INDEX_CELLS * kind + LINK))
     return number - link if link != 0 else np.int64(-1)
 
 
 @njit(cache=True, nogil=True)
-def expect(desc, s, p, o):
-    """Asks for the memory that the arrival of a triple will touch first."""
-    table = load64(desc, TABLES + 3 * SPO)
-    prefetch(table, fingerprint(SPO, s, p, o) & load64(desc, TABLES + 3 * SPO + 1))
+def expect(desc, indexes, s, p, o):
+    """Asks for the entries that the arrival of a triple will touch in these indexes."""
+    for kind in range(INDEXES):
+        if indexes >> kind & 1:
+            index = desc + 8 * (TABLES + INDEX_CELLS * kind)
+            prefetch(load64(index, TABLE), home(fingerprint(kind, s, p, o), load64(index, SIZE)))
 
 
 @njit(cache=True, nogil=True)
-def relocate(rows, tail, head, target):
-    """Copies the rows from TAIL to HEAD of a ring into a larger one, each to its own slot."""
-    mask = np.int64(rows.shape[0] - 1)
-    wide = np.int64(target.shape[0] - 1)
-    for number in range(tail, head):
-        for cell in range(rows.shape[1]):
-            target[number & wide, cell] = rows[number & mask, cell]
-
-
-@njit(cache=True, nogil=True)
-def dead_rows(rows, tail, head, now):
-    """How many rows between TAIL and HEAD have ended at or before `now`."""
-    mask = np.int64(rows.shape[0] - 1)
-    count = np.int64(0)
-    for number in range(tail, head):
-        if rows[number & mask, ROW_TO] <= now:
-            count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
-def live_entries(table, tail):
-    """How many entries of an index still lead to a live row."""
-    count = np.int64(0)
+def rebuild(table, target):
+    """Copies the entries of an index, which it has just been rid of dead ones, into an empty table of another size."""
     for slot in range(table.shape[0]):
-        if table[slot] != 0 and table[slot] & NUMBER >= tail:
-            count += 1
-    return count
+        if table[slot] != 0:
+            _put(np.int64(target.ctypes.data), np.int64(target.shape[0]), table[slot])
 
 
 @njit(cache=True, nogil=True)
-def rebuild(kind, table, rows, tail, target):
-    """Moves the live entries of an index into an empty table; answers their number."""
-    mask = np.int64(target.shape[0] - 1)
-    ring = np.int64(rows.shape[0] - 1)
-    count = np.int64(0)
-    for slot in range(table.shape[0]):
-        entry = table[slot]
-        number = entry & NUMBER
-        if entry != 0 and number >= tail:
-            at = number & ring
-            place = fingerprint(kind, rows[at, ROW_S], rows[at, ROW_P], rows[at, ROW_O]) & mask
-            while target[place] != 0:
-                place = (place + 1) & mask
-            target[place] = entry
-            count += 1
-    return count
-
-
-@njit(cache=True, nogil=True)
-def replant(rows, tail, head, now, stores, store, indexes):
-    """Moves the rows that end after `now` to the empty ring and tables of a store, with new numbers from HEAD on."""
-    mask = np.int64(rows.shape[0] - 1)
+def replant(rows, now, stores, store, indexes):
+    """Adds those of some rows that end after `now` to a store, which has room for all of them."""
     desc = descriptor(stores, store)
-    for old in range(tail, head):
-        at = old & mask
-        if rows[at, ROW_TO] <= now:
+    for k in range(rows.shape[0]):
+        if rows[k, ROW_TO] <= now:
             continue
         number = load64(desc, HEAD)
         row = row_address(desc, number)
         for cell in range(ROW_TIME + 1):
-            store64(row, cell, rows[at, cell])
-        store64(desc, HEAD, number + 1)
+            store64(row, cell, rows[k, cell])
         for index in range(INDEXES):
             if indexes >> index & 1:
-                s, p, o = rows[at, ROW_S], rows[at, ROW_P], rows[at, ROW_O]
-                slot, older = _place(desc, index, s, p, o)
-                _link(desc, index, slot, older, number, s, p, o)
+                _link(desc, index, number, find(desc, index, rows[k, ROW_S], rows[k, ROW_P], rows[k, ROW_O]))
+        store64(desc, HEAD, number + 1)

@@ -28,7 +28,7 @@ class Matcher:
         self.counters = np.zeros(kernel.COUNTERS, np.int64)
         self._context = np.zeros(kernel.CONTEXT_CELLS, np.int64)
         self._cursor = np.zeros(kernel.CURSOR_CELLS, np.int64)
-        self._ranges = np.zeros((8, kernel.RANGE_CELLS), np.int64)
+        self._outlooks = np.zeros((kernel.OUTLOOKS, kernel.OUTLOOK_CELLS), np.int64)
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
         width = max((len(unit.shown) for unit in program.units), default=0)
         self._out = np.zeros((room, kernel.OUT_BINDINGS + width), np.int64)
@@ -105,7 +105,7 @@ class Matcher:
             (kernel.MEMBERS, program.members),
             (kernel.UNTIL, self._until),
             (kernel.STACK, self._stack),
-            (kernel.SPANS, self._ranges),
+            (kernel.OUTLOOK, self._outlooks),
             (kernel.VARIABLES, self._bound),
             (kernel.OUT, self._out),
         ):

@@ -12,23 +12,29 @@ from thalweg.kernels import store as kernel
 from thalweg.operators.state import State
 
 _FEW_ROWS = 256
-_FEW_ENTRIES = 512
 _LINE = 64
+_NO_ROWS = np.empty((0, kernel.ROW_TIME + 1), np.int64)
+_NO_ENTRIES = np.zeros(1, np.int64)  # the index that a store does not have: every probe fails
 
 
 def _rows(count: int, stride: int) -> NDArray[np.int64]:
-    """An uninitialised ring of `count` rows, each on cache lines of its own."""
+    """An uninitialised ring of `count` rows, the first of them at the start of a cache line."""
     width = stride // 8
     cells = np.empty(count * width + _LINE // 8, np.int64)
     skip = (-cells.ctypes.data) % _LINE // 8
     return cells[skip : skip + count * width].reshape(count, width)
 
 
+def _ring_size(rows: int) -> int:
+    return rows + rows // 3 + _FEW_ROWS
+
+
 def _table_size(keys: int) -> int:
-    size = _FEW_ENTRIES
-    while size < 3 * keys:
-        size *= 2
-    return size
+    return 5 * keys // 2 + kernel.FEW_ENTRIES
+
+
+def _cells(index: int) -> int:
+    return kernel.TABLES + kernel.INDEX_CELLS * index
 
 
 class WindowStores:
@@ -42,32 +48,34 @@ class WindowStores:
         self._tables: list[list[NDArray[np.int64]]] = []
         for number, window in enumerate(windows):
             self._describe(number, window)
-            self._set_stride(number)
-            self._rings.append(self._ring(number, _FEW_ROWS))
-            self._place_ring(number)
+            self._rings.append(_rows(0, _LINE))
             self._tables.append([])
-            for index in range(kernel.INDEXES):
-                self._tables[number].append(
-                    np.zeros(_FEW_ENTRIES if self._has(number, index) else 1, np.int64)
-                )
-                self._place_table(number, index, 0)
+            self._plant(number, _NO_ROWS, kernel.NEVER)
 
     def index(self, indexes: Sequence[int], now: int) -> None:
         """Keeps these indexes from now on; all rows that are there enter them."""
         for number, kinds in enumerate(indexes):
             self._indexes[number] = kinds | 1 << kernel.SPO
-            self._set_stride(number)
-            self._replant(number, len(self._rings[number]), now)
+            self._plant(number, self.live_rows(number), now)
 
-    def _set_stride(self, number: int) -> None:
-        wide = self._indexes[number] >> kernel.S
-        self.descriptors[number, kernel.STRIDE] = kernel.WIDE if wide else kernel.NARROW
-
-    def _has(self, number: int, index: int) -> bool:
-        return bool(self._indexes[number] >> index & 1)
-
-    def _ring(self, number: int, count: int) -> NDArray[np.int64]:
-        return _rows(count, int(self.descriptors[number, kernel.STRIDE]))
+    def _plant(self, number: int, rows: NDArray[np.int64], now: int) -> None:
+        """Gives a store a new ring and new indexes, with those of some rows that end after `now`."""
+        fields = self.descriptors[number]
+        kinds = [index for index in range(kernel.INDEXES) if self._indexes[number] >> index & 1]
+        links = kernel.FIRST_LINK + len(kinds)
+        fields[kernel.STRIDE] = max(_LINE, 8 * -(-links // 2))
+        fields[kernel.TAIL] = fields[kernel.HEAD]
+        self._place_ring(number, _rows(_ring_size(len(rows)), int(fields[kernel.STRIDE])))
+        self._tables[number] = [_NO_ENTRIES] * kernel.INDEXES
+        for index in range(kernel.INDEXES):
+            self._place_table(number, index, _NO_ENTRIES, 0)
+        for rank, index in enumerate(kinds):
+            fields[_cells(index) + kernel.LINK] = kernel.FIRST_LINK + rank
+            self._place_table(number, index, np.zeros(_table_size(len(rows)), np.int64), 0)
+        kernel.replant(rows, now, self.descriptors, number, self._indexes[number])
+        for index in kinds:
+            self._rebuild(number, index)
+        fields[kernel.SWEEP] = fields[kernel.HEAD] + kernel.SWEEP_EVERY
 
     def _describe(self, number: int, window: Window) -> None:
         fields = self.descriptors[number]
@@ -92,60 +100,53 @@ class WindowStores:
             fields[kernel.PERIOD] = window.period
             fields[kernel.PHASE] = window.origin % window.period
 
-    def _place_ring(self, number: int) -> None:
-        ring = self._rings[number]
-        self.descriptors[number, kernel.ROWS] = ring.ctypes.data
-        self.descriptors[number, kernel.MASK] = len(ring) - 1
+    def _place_ring(self, number: int, ring: NDArray[np.int64]) -> None:
+        """Makes an array, which has the rows from TAIL on at its start, the ring of a store."""
+        self._rings[number] = ring
+        fields = self.descriptors[number]
+        start = int(ring.ctypes.data)
+        fields[kernel.ROWS] = start - fields[kernel.TAIL] * fields[kernel.STRIDE]
+        fields[kernel.END] = start + ring.nbytes
+        fields[kernel.SPAN] = ring.nbytes
 
-    def _place_table(self, number: int, index: int, used: int) -> None:
-        table = self._tables[number][index]
-        base = kernel.TABLES + 3 * index
-        self.descriptors[number, base] = table.ctypes.data
-        self.descriptors[number, base + 1] = len(table) - 1
-        self.descriptors[number, base + 2] = used
+    def _place_table(self, number: int, index: int, table: NDArray[np.int64], taken: int) -> None:
+        self._tables[number][index] = table
+        cells = self.descriptors[number, _cells(index) :]
+        cells[kernel.TABLE], cells[kernel.SIZE], cells[kernel.TAKEN] = table.ctypes.data, len(table), taken
 
     def grow(self, number: int, status: int, now: int) -> None:
         """Makes the room that `insert` asked for by its status, at time `now`."""
         if status == kernel.FULL_ROWS:
             self._grow_ring(number, now)
         else:
-            self._grow_table(number, kernel.FULL_TABLE - status)
+            self._rebuild(number, kernel.UNFIT_TABLE - status)
+            # Tables become unfit also when a window has fewer rows than it used to.
+            rows = self._live(number)
+            if len(self._rings[number]) > rows + rows // 2 + 4 * _FEW_ROWS:
+                self._resize_ring(number, _ring_size(rows))
 
     def _grow_ring(self, number: int, now: int) -> None:
-        """Doubles a ring, or where half of it are rows that deletes have ended, leaves those behind."""
-        old = self._rings[number]
-        fields = self.descriptors[number]
-        tail, head = int(fields[kernel.TAIL]), int(fields[kernel.HEAD])
-        dead = int(kernel.dead_rows(old, tail, head, now))
-        if 2 * dead < len(old):
-            self._rings[number] = self._ring(number, 2 * len(old))
-            kernel.relocate(old, tail, head, self._rings[number])
-            self._place_ring(number)
-            return
-        self._replant(number, len(old), now)
+        """Makes a full ring larger; where half of it are rows that deletes have ended, leaves those behind."""
+        ring = self._rings[number]
+        if 2 * np.count_nonzero(ring[:, kernel.ROW_TO] <= now) < len(ring):
+            self._resize_ring(number, _ring_size(len(ring)))
+        else:
+            self._plant(number, self.live_rows(number), now)
 
-    def _replant(self, number: int, size: int, now: int) -> None:
-        """Moves the live rows of a store into a new ring and new indexes."""
-        old = self._rings[number]
-        fields = self.descriptors[number]
-        tail, head = int(fields[kernel.TAIL]), int(fields[kernel.HEAD])
-        self._rings[number] = self._ring(number, size)
-        self._place_ring(number)
-        fields[kernel.TAIL] = head
-        for index in range(kernel.INDEXES):
-            entries = _table_size(head - tail) if self._has(number, index) else 1
-            self._tables[number][index] = np.zeros(entries, np.int64)
-            self._place_table(number, index, 0)
-        kernel.replant(old, tail, head, now, self.descriptors, number, self._indexes[number])
+    def _resize_ring(self, number: int, size: int) -> None:
+        ring = _rows(size, int(self.descriptors[number, kernel.STRIDE]))
+        done = 0
+        for part in self._parts(number):
+            ring[done : done + len(part)] = part
+            done += len(part)
+        self._place_ring(number, ring)
 
-    def _grow_table(self, number: int, index: int) -> None:
-        """Rebuilds an index without its dead entries, larger if need be."""
-        table = self._tables[number][index]
-        tail = self.descriptors[number, kernel.TAIL]
-        fresh = np.zeros(_table_size(int(kernel.live_entries(table, tail))), np.int64)
-        used = kernel.rebuild(index, table, self._rings[number], tail, fresh)
-        self._tables[number][index] = fresh
-        self._place_table(number, index, used)
+    def _rebuild(self, number: int, index: int) -> None:
+        """Gives an index without dead entries the size that suits it."""
+        taken = int(self.descriptors[number, _cells(index) + kernel.TAKEN])
+        fresh = np.zeros(_table_size(taken), np.int64)
+        kernel.rebuild(self._tables[number][index], fresh)
+        self._place_table(number, index, fresh, taken)
 
     def evict(self, now: int) -> None:
         """Lets go of the rows that ended at or before `now`."""
@@ -153,10 +154,21 @@ class WindowStores:
 
     def live_rows(self, number: int, most: int | None = None) -> NDArray[np.int64]:
         """A copy of the rows of one store, oldest first; or about `most` of them, evenly spread."""
+        step = 1 if most is None else max(1, self._live(number) // most)
+        first, second = self._parts(number)
+        return np.concatenate([first[::step], second[-len(first) % step :: step]])
+
+    def _parts(self, number: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows of one store, oldest first: those up to the end of the ring and those from its start on."""
         ring = self._rings[number]
-        tail, head = self.descriptors[number, [kernel.TAIL, kernel.HEAD]].tolist()
-        stride = 1 if most is None else max(1, (head - tail) // most)
-        return ring[np.arange(tail, head, stride) & (len(ring) - 1)]
+        fields = self.descriptors[number]
+        first = fields[kernel.ROWS] + fields[kernel.TAIL] * fields[kernel.STRIDE] - ring.ctypes.data
+        start = int(first // fields[kernel.STRIDE])
+        end = start + self._live(number)
+        return ring[start:end], ring[: max(0, end - len(ring))]
+
+    def _live(self, number: int) -> int:
+        return int(self.descriptors[number, kernel.HEAD] - self.descriptors[number, kernel.TAIL])
 
     def state(self) -> State:
         """The rows of each store, without links: indexes are made anew when they are restored."""
@@ -168,12 +180,7 @@ class WindowStores:
     def restore(self, state: State) -> None:
         """Holds what saved stores held."""
         for number, rows in enumerate(state["rows"]):
-            size = max(_FEW_ROWS, 1 << (2 * len(rows)).bit_length())
-            ring = np.zeros((size, rows.shape[1]), np.int64)
-            ring[: len(rows)] = rows
-            self._rings[number] = ring
-            self.descriptors[number, [kernel.TAIL, kernel.HEAD]] = 0, len(rows)
-            self._replant(number, size, kernel.NEVER)
+            self._plant(number, rows, kernel.NEVER)
         self.descriptors[:, kernel.EVENT] = state["events"]
 
     def __len__(self) -> int:
