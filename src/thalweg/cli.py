@@ -123,6 +123,10 @@ def run(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Spark: where a run is resumed from and saved to.")
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Spark: tasks that match beside each other [cores]."),
+    ] = None,
     drain: Annotated[
         bool,
         typer.Option("--drain", help="After the last event, let time run on until the windows are empty."),
@@ -134,6 +138,8 @@ def run(
     inputs = inputs_of(stream)
     if checkpoint is not None and on is not Runner.SPARK:
         raise UsageError("--checkpoint is for --on spark: a local run begins at the beginning")
+    if shards is not None and on is not Runner.SPARK:
+        raise UsageError("--shards is for --on spark")
     parsed = parse_file(query, default=next(iter(inputs)) if len(inputs) == 1 else None)
     job = Job.of(
         parsed,
@@ -147,7 +153,7 @@ def run(
     if progress is None:
         # A bar and result lines on one terminal would write over each other.
         progress = sys.stderr.isatty() and (out is not None or not sys.stdout.isatty())
-    raise typer.Exit(_carry_out(job, on, checkpoint, progress))
+    raise typer.Exit(_carry_out(job, on, checkpoint, progress, shards))
 
 
 @app.command()
@@ -156,12 +162,15 @@ def explain(
     stream: Annotated[
         str | None, typer.Option(metavar="IRI", help="The stream of a query that names none.")
     ] = None,
+    shards: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Show how the query is spread over up to N shards.")
+    ] = 1,
 ) -> None:
     """Show how a query is read and how it will be run."""
     parsed = parse_file(query, default=stream or "urn:thalweg:stream")
     from thalweg.plan.explain import explain as explained
 
-    print(explained(parsed))
+    print(explained(parsed, shards))
 
 
 @app.command()
@@ -210,13 +219,15 @@ def parse_file(path: str, *, default: str | None) -> Query:
     return parse(text, source="the input" if path == "-" else path, stream=default)
 
 
-def _carry_out(job: Job, on: Runner, checkpoint: Path | None, show: bool) -> int:
+def _carry_out(job: Job, on: Runner, checkpoint: Path | None, show: bool, shards: int | None) -> int:
     """Run a job, tell at the end what it did, and return the exit code."""
     from thalweg.io.progress import Meter
 
     try:
         with Meter(job, show) as meter:
-            done = _run_on_spark(job, checkpoint, meter) if on is Runner.SPARK else _run_here(job, meter)
+            done = (
+                _run_on_spark(job, checkpoint, meter, shards) if on is Runner.SPARK else _run_here(job, meter)
+            )
     except BrokenPipeError:
         return _reader_has_gone()
     for line in done.lines():
@@ -230,10 +241,10 @@ def _run_here(job: Job, meter: Meter) -> Outcome:
     return run_job(job, meter)
 
 
-def _run_on_spark(job: Job, checkpoint: Path | None, meter: Meter) -> Outcome:
+def _run_on_spark(job: Job, checkpoint: Path | None, meter: Meter, shards: int | None) -> Outcome:
     from thalweg.spark.command import run_job
 
-    return run_job(job, checkpoint, meter)
+    return run_job(job, checkpoint, meter, shards)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

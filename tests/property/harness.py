@@ -16,7 +16,7 @@ import thalweg as tw
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
 from thalweg.rdf.ntriples import Reader
-from thalweg.testing.snapshot import Event, Oracle, Question, Row, blur
+from thalweg.testing.snapshot import Event, Now, Oracle, Question, Row, blur
 
 NEVER = -(2**62)
 GENERATED_AT = "<http://www.w3.org/ns/prov#generatedAtTime>"
@@ -81,6 +81,32 @@ class Emitted:
                 f"at {t}:\n{self.question.text()}\nhave {have}\nwant {dict(expected)}"
             )
 
+    def check_stream(self, oracle: Oracle) -> None:
+        """R2S operators: every settled instant is told once, and netted."""
+        have = {t: rows for t, rows in self.per_instant().items() if t < self.settled}
+        want = {t: rows for t, rows in oracle.stream(self.settled).items() if t < self.settled}
+        assert have == want, self.question.text()
+
+    def check_events(self, oracle: Oracle) -> None:
+        """[NOW]: each event is answered alone, with its time and its graph's name."""
+        assert {op for _, op, _ in self.rows} <= {"+"}
+        have = Counter(
+            (at, graph, blur(row)) for (at, _, row), graph in zip(self.rows, self.graphs, strict=True)
+        )
+        want: Counter[object] = Counter()
+        for (at, graph, row), n in oracle.per_event().items():
+            want[at, f"<{graph}>", blur(row)] += n
+        assert have == want, self.question.text()
+
+    def check(self, oracle: Oracle) -> None:
+        """Whichever of the three the question asks for."""
+        if isinstance(self.question.blocks[0].window, Now):
+            self.check_events(oracle)
+        elif self.question.operator:
+            self.check_stream(oracle)
+        else:
+            self.check_sums(oracle)
+
 
 class Feed:
     """A session, its queries, and the watermarks that follow from what was pushed."""
@@ -93,10 +119,24 @@ class Feed:
         for question in questions:
             self.register(question)
 
-    def register(self, question: Question) -> None:
-        self.emitted.append(Emitted(question, self.session.register(question.text())))
+    def register(self, question: Question) -> Emitted:
+        emitted = Emitted(question, self.session.register(question.text()))
+        self.emitted.append(emitted)
         for stream in question.streams:
             self.watermarks.setdefault(stream, NEVER)
+        return emitted
+
+    def unregister(self, emitted: Emitted) -> None:
+        """Take what there is, and let the query go; it is checked for nothing after that."""
+        emitted.poll(self.watermarks)
+        self.session.unregister(emitted.query)
+        self.emitted.remove(emitted)
+
+    def restart(self) -> None:
+        """Go on with what was saved, as if the process had ended."""
+        self.session = tw.Session.restore(self.session.save())
+        for emitted, query in zip(self.emitted, self.session.queries, strict=True):
+            emitted.query = query
 
     def push(self, event: Event) -> None:
         """One event through the front door."""
@@ -135,8 +175,7 @@ class Feed:
             emitted.poll(self.watermarks)
 
     def _came(self, stream: str, time: int) -> None:
-        if stream in self.watermarks:
-            self.watermarks[stream] = max(self.watermarks[stream], time)
+        self.watermarks[stream] = max(self.watermarks.get(stream, NEVER), time)
 
 
 def arrivals(events: Sequence[Event]) -> st.SearchStrategy[list[Event]]:
@@ -160,10 +199,19 @@ def arrivals(events: Sequence[Event]) -> st.SearchStrategy[list[Event]]:
     return build()
 
 
-def feed(feed: Feed, events: Sequence[Event], draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
-    """Push events singly or in batches, with polls and advances in between, and advance past the end."""
+def feed(
+    feed: Feed,
+    events: Sequence[Event],
+    draw: Callable[[st.SearchStrategy[Any]], Any],
+    between: Callable[[list[Event]], None] = lambda rest: None,
+) -> None:
+    """Push events singly or in batches, with polls and advances in between, and advance past the end.
+
+    `between` is called before each batch, with the events that are still to come.
+    """
     rest = list(events)
     while rest:
+        between(rest)
         size = draw(st.integers(1, 4))
         batch = [rest.pop(0)]
         while rest and len(batch) < size and rest[0].stream == batch[0].stream:

@@ -10,15 +10,21 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from thalweg.answers import Row
 from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
-from thalweg.spark import host
+from thalweg.spark import host, keepers
 from thalweg.spark.encode import Reading, encode_piece
-from thalweg.spark.live import Job
+from thalweg.spark.live import Entry, Job, Standing
 from thalweg.spark.pieces import Position, plan
+from thalweg.spark.queries import shares_of
 from thalweg.spark.results import rows_of
+from thalweg.spark.routing import Router
+
+# Engines live in this process, so that a test can take one away.
+keepers.IN_KEEPERS = False
 
 
 class Store:
@@ -61,38 +67,52 @@ class Play:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.store = Store()
+        self.shards = job.reading.router.shares.shards
+        self.stores = [Store() for _ in range(self.shards)]
         self.rows: list[Row] = []
         self.replayed: list[int] = []
         self.counts = {"events": 0, "late": 0, "rejected": 0}
+        self.clock = 0
 
     def batch(
         self, chunks: Sequence[pa.RecordBatch], *, retry: bool = False, fail_after: int | None = None
     ) -> None:
         """Run a batch; with `retry`, once more on the state as it was before, as after a lost commit."""
-        before = copy.copy(self.store.values)
-        if fail_after is not None:
-            running = self._run(chunks)
-            for _ in range(fail_after):
-                next(running, None)
-            running.close()
-            self.store.values = copy.copy(before)
-        if retry:
-            list(self._run(chunks))
-            self.store.values = copy.copy(before)
-        for frame in self._run(chunks):
-            self._take(frame)
+        for shard, store in enumerate(self.stores):
+            before = copy.copy(store.values)
+            if fail_after is not None:
+                running = self._run(shard, chunks)
+                for _ in range(fail_after):
+                    next(running, None)
+                running.close()
+                store.values = copy.copy(before)
+            if retry:
+                list(self._run(shard, chunks))
+                store.values = copy.copy(before)
+            for frame in self._run(shard, chunks):
+                self._take(frame)
 
     def log(self) -> int:
-        """The number of entries in the log."""
-        return sum(isinstance(key, tuple) for key in self.store.values)
+        """The number of entries in the logs."""
+        return sum(len(self.entries(shard)) for shard in range(self.shards))
 
-    def _run(self, chunks: Sequence[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+    def entries(self, shard: int = 0) -> dict[Any, Entry]:
+        """The entries of a shard's log, by their places."""
+        found = self.stores[shard].values.items()
+        return {key: Entry(*pickle.loads(value)) for key, value in found if isinstance(key, tuple)}
+
+    def standing(self, shard: int = 0) -> Standing:
+        """Where the engine of a shard stood at the end of the last batch."""
+        *_, packed = pickle.loads(self.stores[shard].values["header"])
+        return host._standing(packed)
+
+    def _run(self, shard: int, chunks: Sequence[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
         processor = host.Host(pickle.loads(pickle.dumps(self.job)))
-        processor.init(self.store)  # type: ignore[arg-type]
+        processor.init(self.stores[shard])  # type: ignore[arg-type]
         # In any order: the step has to sort.
-        frames = iter([chunk.to_pandas() for chunk in reversed(chunks)])
-        yield from processor.handleInputRows((0,), frames, None)
+        frames = [chunk.to_pandas() for chunk in reversed(chunks)]
+        own = (frame[frame["shard"] == shard] for frame in frames)
+        yield from processor.handleInputRows((self.job.reading.keys[shard],), own, TimerValues(self.clock))
 
     def _take(self, frame: pd.DataFrame) -> None:
         (out,) = frame.to_dict("records")
@@ -106,13 +126,16 @@ class Play:
 
 def new_worker() -> None:
     """Forget all live engines, as when the next batch comes to another Python worker."""
-    host.CACHE = host.Cache()
+    keepers.SHELF = keepers.Shelf()
 
 
-def job_of(text: str, options: ReadOptions | None = None, **more: Any) -> Job:
+def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> Job:
     session = Session()
-    session.register(text)
-    return Job(text=text, stream=None, reading=Reading(session.prune(), options or ReadOptions()), **more)
+    query = session.register(text).query
+    options = options or ReadOptions()
+    router = Router(query, shares_of(query, options, shards))
+    keys = tuple(range(router.shares.shards))
+    return Job(text=text, stream=None, reading=Reading(session.prune(), options, router, keys), **more)
 
 
 def chunks_of(job: Job, stream: str, path: Path, *, piece_bytes: int) -> list[pa.RecordBatch]:

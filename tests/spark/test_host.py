@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,12 @@ from hypothesis import strategies as st
 
 from tests.property.harness import quads
 from tests.spark.fakes import Play, chunks_of, in_process, in_process_with_late, job_of, new_worker, told
+from thalweg.answers import Row
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
-from thalweg.testing.snapshot import Window
-from thalweg.testing.strategies import any_windows, questions, streams, windows
+from thalweg.spark.live import Entry, Standing
+from thalweg.testing.snapshot import Block, Event, Question, Range, Window
+from thalweg.testing.strategies import STREAMS, any_windows, questions, streams, windows
 
 TRIPLES = (
     "SELECT ?x ?z FROM STREAM <http://ex/s> [RANGE {r}] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
@@ -52,7 +56,12 @@ def test_answers_are_those_of_one_process_whatever_batches_retries_and_workers_d
         names[event.stream].append(event)
     for stream in question.streams:
         names.setdefault(stream, [])
-    job = job_of(question.text(), drain=data.draw(st.booleans()), lateness=data.draw(st.sampled_from([0, 2])))
+    job = job_of(
+        question.text(),
+        shards=data.draw(st.sampled_from([1, 1, 2, 3, 4, 8])),
+        drain=data.draw(st.booleans()),
+        lateness=data.draw(st.sampled_from([0, 2])),
+    )
     with tempfile.TemporaryDirectory() as folder:
         paths = {}
         for number, (stream, own) in enumerate(sorted(names.items())):
@@ -76,7 +85,110 @@ def test_answers_are_those_of_one_process_whatever_batches_retries_and_workers_d
             fail_after = data.draw(st.integers(0, 2)) if what == "fail" else None
             play.batch(batch, retry=what == "retry", fail_after=fail_after)
     assert told(play.rows) == told(expected)
-    assert play.counts["late"] == late
+    assert play.counts["events"] == sum(map(len, names.values()))
+    if play.shards == 1:
+        assert play.counts["late"] == late
+
+
+def netted(rows: list[Row]) -> Counter[object]:
+    """What the rows sum to at each instant: without an operator, an instant may come in parts."""
+    sums: Counter[object] = Counter()
+    for row in rows:
+        sums[row.at, frozenset(row.bindings.items()), row.graph, row.op == "0"] += -1 if row.op == "-" else 1
+    return Counter({key: n for key, n in sums.items() if n})
+
+
+@given(data=st.data())
+def test_every_batch_has_a_new_worker_and_the_log_keeps_all_that_matters_to_it(data: st.DataObject) -> None:
+    """Streams that lag behind each other, events that are cut anywhere, and nothing in memory between batches."""
+    names = data.draw(st.sampled_from([STREAMS, STREAMS, STREAMS[:1]]))
+    events = data.draw(streams(names=names, max_events=9))
+    lateness = data.draw(st.sampled_from([0, 2]))
+    tight = tight_windows(events, lateness * 1000)
+    window = st.one_of(windows(), tight, tight)
+    question = data.draw(
+        questions(events, window=window, max_patterns=2, operators=[None, "RSTREAM", "ISTREAM", "DSTREAM"])
+    )
+    job = job_of(question.text(), lateness=lateness)
+    with tempfile.TemporaryDirectory() as folder:
+        paths, waiting = {}, {}
+        for number, stream in enumerate(sorted(question.streams)):
+            paths[stream] = Path(folder) / f"{number}.nq"
+            own = [event for event in events if event.stream == stream]
+            paths[stream].write_bytes(
+                quads(own, stamp=data.draw(st.sampled_from(["after", "inside", "before"])))
+            )
+            # Lines of some 90 bytes: a piece is one to three of them, and most events are cut.
+            size = data.draw(st.sampled_from([1, 1, 150, 300]))
+            waiting[stream] = chunks_of(job, stream, paths[stream], piece_bytes=size)
+        expected = in_process(job, paths)
+        play = Play(job)
+        reach = max(_reach(block.window) for block in question.blocks)
+        seen: dict[object, Entry] = {}
+        while waiting:
+            stream = data.draw(st.sampled_from(sorted(waiting)))
+            count = data.draw(st.sampled_from([1, 2, 3, 6]))
+            new_worker()
+            play.batch(waiting[stream][:count])
+            waiting[stream] = waiting[stream][count:]
+            if not waiting[stream]:
+                del waiting[stream]
+            kept = play.entries()
+            seen |= kept
+            for place in seen.keys() - kept.keys():
+                bound = slowest(play.standing(), question.streams, lateness * 1000)
+                assert seen[place].latest + reach < bound, (
+                    "an entry goes when its last event has left for good"
+                )
+                del seen[place]
+    assert netted(play.rows) == netted(expected)
+
+
+@st.composite
+def tight_windows(draw: st.DrawFn, events: Sequence[Event], lateness: int) -> Window:
+    """Windows that one of the events has just left for good, or has just not, when another has come."""
+    times = sorted({event.time for event in events})
+    gaps = [later - time - lateness for time, later in combinations(times, 2) if later - time - lateness > 2]
+    total = draw(st.sampled_from(gaps or [1000])) - draw(st.sampled_from([1, 1, 0, 2]))
+    step = draw(st.sampled_from([None, None, 1, total // 2]))
+    bounds = draw(st.sampled_from(["CLOSED-OPEN", "OPEN-CLOSED"]))
+    return Range(total, None, 0, bounds) if not step else Range(max(1, total - step), step, 0, bounds)
+
+
+def _reach(window: Window) -> float:
+    """How long after an event its leaving the window can still have to be told."""
+    return window.width + (window.step or 0) + 1 if isinstance(window, Range) else float("inf")
+
+
+def slowest(standing: Standing, names: Iterable[str], lateness: int) -> float:
+    """How far the streams have all come; those that have ended hold nobody up."""
+    running = [standing.clocks.get(name, -float("inf")) for name in names if name not in standing.ended]
+    return min(running, default=float("inf")) - lateness
+
+
+def test_what_leaves_at_the_next_instant_is_still_in_the_log(tmp_path: Path) -> None:
+    """The last moment of an entry: all streams have come to where its triple leaves, and that is still to be told.
+
+    p     |======)         from just after 0 up to 3001, where the window leaves its instant out
+    q           |======)   from 3000 on
+    time  0     3000 3001  a new worker at each
+    """
+    p, q = (
+        ("<http://ex/a>", "<http://ex/p>", "<http://ex/b>"),
+        ("<http://ex/a>", "<http://ex/q>", "<http://ex/b>"),
+    )
+    times = [(0, p), (3000, q), (3001, q), (9000, q), (9001, q)]
+    events = [Event(STREAMS[0], at, (triple,), f"http://ex/g{at}") for at, triple in times]
+    early = Block(STREAMS[:1], Range(3000, None, 0, "CLOSED-OPEN"), (("?x", "<http://ex/p>", "?y"),))
+    other = Block(STREAMS[:1], Range(1000), (("?x", "<http://ex/q>", "?y"),))
+    job = job_of(Question((early, other), operator="DSTREAM").text())
+    file = tmp_path / "a.nq"
+    file.write_bytes(quads(events, stamp="before"))
+    play = Play(job)
+    for chunk in chunks_of(job, STREAMS[0], file, piece_bytes=1):
+        new_worker()
+        play.batch([chunk])
+    assert [(row.at, row.op) for row in play.rows] == [(3001, "-")]
 
 
 def test_constants_of_a_query_are_not_in_the_row_of_an_empty_report(tmp_path: Path) -> None:

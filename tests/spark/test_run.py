@@ -141,7 +141,8 @@ def test_results_are_a_plain_streaming_frame(spark: Any, tmp_path: Path, checkpo
     assert frame.dtypes == [
         ("at", "timestamp"),
         ("op", "string"),
-        ("graph", "string"),
+        ("window", "struct<start:timestamp,end:timestamp>"),
+        ("event", "string"),
         ("bindings", "map<string,string>"),
     ]
     query = (

@@ -39,7 +39,7 @@ QUICK = Sizes(
     hub=hub.Sizes(edges=100_000, events=500),
     many=many.Sizes(triples=50_000, queries=200),
     reevaluation=reevaluation.Sizes(
-        widths=(10, 100, 1000, 10_000), names=("q2", "q4"), reports=10, streamed=20_000
+        widths=(1, 10, 100, 1000, 10_000), names=("q2", "q4"), reports=10, streamed=20_000, repeat=1
     ),
 )
 

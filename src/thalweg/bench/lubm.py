@@ -12,31 +12,26 @@ from pathlib import Path
 
 import numpy as np
 import pyoxigraph
-from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query
 from thalweg.bench import workload
 from thalweg.bench.report import Report, best_seconds, resident_bytes
+from thalweg.bench.workload import STREAM, Encoded, best_costs
 from thalweg.engine import Session
 from thalweg.io.files import pieces, read_events
 from thalweg.lang import parse
-from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.ntriples import Reader
 from thalweg.rdf.prune import Prune, Signature
 from thalweg.testing.generate import lubm, write
 
-Ints = NDArray[np.int64]
-STREAM = "http://thalweg.dev/lubm"
 NAMES = tuple(f"q{number}" for number in range(1, 8))
-_TYPE = b"<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
-_BATCH = 1 << 17
+_TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 _LAPS = 4
 
 
 def query_text(name: str, window: str) -> str:
     """A query of the suite over the stream under a window."""
-    return workload.query_text("lubm", name, window, STREAM)
+    return workload.query_text("lubm", name, window)
 
 
 def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) -> Report:
@@ -111,56 +106,17 @@ def reading(report: Report, plain: Path) -> None:
         )
 
 
-class Encoded:
-    """The stream as ids, several universities' worth: the file again and again with other subjects."""
-
-    def __init__(self, plain: Path, copies: int) -> None:
-        self.arena = Arena()
-        reader = Reader(self.arena, Prune.everything(), syntax="nt", source="bench")
-        chunks = [reader.read(data, offset=offset) for offset, data in pieces(plain)]
-        s, p, o = (np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in "spo")
-        is_type = p == self.arena.intern(_TYPE)
-        salts = [0] + [np.int64(0x1234567 * copy) for copy in range(1, copies)]
-        self.s = np.concatenate([s ^ salt for salt in salts])
-        self.p = np.tile(p, copies)
-        self.o = np.concatenate([np.where(is_type, o, o ^ salt) for salt in salts])
-        self.time = np.arange(len(self.s)) * 1000
-        self.zero = np.zeros(len(self.s), np.int64)
-        self.one = self.zero + 1
-
-    def seconds_a_triple(self, query: Query, warm: int) -> tuple[float, int]:
-        """Windows, matching and output of the stream after the first `warm` triples; also the live rows."""
-        home = Streamset([STREAM])
-        view = home.add(query)
-        begun = 0.0
-        for start in range(0, len(self.s), _BATCH):
-            if start <= warm < start + _BATCH:
-                begun, warm_from = time.perf_counter(), start
-            part = slice(start, start + _BATCH)
-            columns = (
-                self.time[part],
-                self.time[part],
-                self.zero[part],
-                self.s[part],
-                self.p[part],
-                self.o[part],
-                self.one[part],
-            )
-            home.feed(STREAM, columns, int(columns[0][-1]), int(columns[0][-1]))
-            home.run(self.arena.intern)
-            view.poll()
-        return (time.perf_counter() - begun) / (len(self.s) - warm_from), home.live
-
-
 def matching(report: Report, plain: Path, copies: int) -> None:
     """Matching alone, triples already ids: the rate at 10^5, and how cost grows with the window."""
-    stream = Encoded(plain, copies)
-    warm = len(stream.s) * 2 // 5
+    stream = Encoded(bytes(piece) for _, piece in pieces(plain)).repeated(copies)
+    widths = (10**3, 10**4, 10**5, 10**6)
     for name in NAMES:
-        cost = {}
-        for width in (10**3, 10**4, 10**5, 10**6):
-            query = parse(query_text(name, f"[RANGE {width}]"))
-            cost[width] = min(stream.seconds_a_triple(query, warm)[0] for _ in range(2))
+        texts = [query_text(name, f"[RANGE {width}]") for width in widths]
+        runs = [
+            partial(stream.run, [text], tail=len(stream) * 3 // 5, warm=width)
+            for width, text in zip(widths, texts, strict=True)
+        ]
+        cost = {w: c.a_triple for w, c in zip(widths, best_costs(runs, 2), strict=True)}
         rate = 1e-6 / cost[10**5]
         rates = ", ".join(f"10^{len(str(w)) - 1}: {1e-6 / c:.1f}" for w, c in cost.items())
         report.add("matching", f"{name}, window 10^5", rate, "M triples/s", target=10, note=f"M/s at {rates}")
@@ -204,11 +160,7 @@ def latency(report: Report, pushes: int = 20_000) -> None:
     taken = np.empty(pushes)
     for k in range(pushes):
         subject = f"<http://www.University0.edu/Course{k // 2}>"
-        graph = (
-            f'{subject} <{ub}name> "Course{k // 2}" .'
-            if k % 2
-            else f"{subject} {_TYPE.decode()} <{ub}Course> ."
-        )
+        graph = f'{subject} <{ub}name> "Course{k // 2}" .' if k % 2 else f"{subject} {_TYPE} <{ub}Course> ."
         start = time.perf_counter()
         session.push(STREAM, at=k, graph=graph)
         query.poll()

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from thalweg.bench.lubm import STREAM
+from thalweg.bench.workload import STREAM
 
 
 def spark_rate(plain: Path, folder: Path, text: str, copies: int, batches: int = 3) -> tuple[float, str]:

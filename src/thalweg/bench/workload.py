@@ -6,6 +6,7 @@ import gzip
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from thalweg.answers import ContinuousQuery
 from thalweg.bench.report import Report
 from thalweg.engine import Session
+from thalweg.operators.streamset import Strategy
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.ntriples import Reader
@@ -27,6 +29,8 @@ Ints = NDArray[np.int64]
 STREAM = "http://thalweg.dev/stream"
 _MILLISECOND = 1000
 _BATCH = 1 << 15
+_TYPE = b"<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+_SALT = 0x1234567
 
 
 def plain_query(suite: str, name: str) -> str:
@@ -99,12 +103,20 @@ class Encoded:
         self.op = np.ones(len(self.s), np.int64)
         self._ids = [np.unique(np.concatenate([self.s, self.p, self.o]))]
 
+    def _with(self, s: Ints, p: Ints, o: Ints, op: Ints) -> Encoded:
+        """Other triples over the same arena."""
+        other = copy(self)
+        other.s, other.p, other.o, other.op = s, p, o, op
+        return other
+
     def __len__(self) -> int:
         return len(self.s)
 
-    def session(self, texts: Iterable[str]) -> tuple[Session, list[ContinuousQuery]]:
+    def session(
+        self, texts: Iterable[str], strategy: Strategy = "incremental"
+    ) -> tuple[Session, list[ContinuousQuery]]:
         """A session with queries, over this arena; kernels are compiled and the arena is tidy."""
-        session = Session(arena=self.arena)
+        session = Session(arena=self.arena, strategy=strategy)
         session.keep(lambda: self._ids)
         queries = [session.register(text) for text in texts]
         session.push_events(EventBatch.empty(STREAM))
@@ -140,11 +152,22 @@ class Encoded:
         when = np.concatenate([np.arange(len(self)), gone + chance.random(len(gone)) * reach + 0.5])
         order = np.argsort(when, kind="stable")
         which = np.concatenate([np.arange(len(self)), gone])[order]
-        other = object.__new__(Encoded)
-        other.arena, other._ids = self.arena, self._ids
-        other.s, other.p, other.o = self.s[which], self.p[which], self.o[which]
-        other.op = np.where(order < len(self), 1, -1)
-        return other
+        op = np.where(order < len(self), 1, -1)
+        return self._with(self.s[which], self.p[which], self.o[which], op)
+
+    def repeated(self, times: int) -> Encoded:
+        """The stream so many times over, each time with other nodes; predicates and classes stay the same.
+
+        The nodes of the repetitions are ids without a text: nothing that is timed with them shows a row.
+        """
+        is_type = self.p == self.arena.intern(_TYPE)
+        salts = [np.int64(_SALT * lap) for lap in range(times)]
+        return self._with(
+            np.concatenate([self.s ^ salt for salt in salts]),
+            np.tile(self.p, times),
+            np.concatenate([np.where(is_type, self.o, self.o ^ salt) for salt in salts]),
+            np.tile(self.op, times),
+        )
 
     def run(
         self,

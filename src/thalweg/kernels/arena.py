@@ -235,6 +235,21 @@ def close_over(head, slots, log, flags):
 
 
 @njit(cache=True, nogil=True)
+def first_choices(head, slots, log, ids, choices):
+    """For each id, the one that its text would have in an arena without collisions; 0 for an unknown one."""
+    slots_at = address(slots)
+    log_at = address(log)
+    last = slots.size // 2 - 1
+    for k in range(ids.size):
+        offset = find(slots_at, last, ids[k]) if ids[k] != 0 else -1
+        if offset < 0:
+            choices[k] = 0
+        else:
+            size = load32(log_at + offset + 8)
+            choices[k] = hash64(log_at + offset + RECORD, size) & head[MASK]
+
+
+@njit(cache=True, nogil=True)
 def gather(head, slots, log, flags, target):
     """Copy the flagged records in log order to the start of `target`; gives the bytes written.
 

@@ -1,7 +1,8 @@
 """Counted rows: a hash map from a row of integers to its multiplicity.
 
 `slots` is open addressing over entry numbers (-1 empty); `rows[entry]` is the key, `counts[entry]` its
-multiplicity. An entry with count 0 stays until the owner rebuilds.
+multiplicity. An entry with count 0 stays until the owner rebuilds. All arrays are contiguous: inner functions take
+their addresses, since Numba counts the references to arrays.
 """
 
 from __future__ import annotations
@@ -9,35 +10,34 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from thalweg.kernels.memory import load64, store64
+
 
 @njit(cache=True, nogil=True)
-def hash_row(values, at):
-    """A 63-bit hash of one row."""
+def _hash(row, width):
+    """A 63-bit hash of the row at an address."""
     h = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(values.shape[1]):
-        h = (h ^ np.uint64(values[at, c])) * np.uint64(0xBF58476D1CE4E5B9)
+    for c in range(width):
+        h = (h ^ np.uint64(load64(row, c))) * np.uint64(0xBF58476D1CE4E5B9)
         h ^= h >> np.uint64(29)
     return np.int64(h >> np.uint64(1))
 
 
 @njit(cache=True, nogil=True)
-def entry_of(slots, rows, used, values, at):
-    """The entry of row `at`, made with the number `used` where there is none."""
-    mask = np.int64(slots.shape[0] - 1)
-    slot = hash_row(values, at) & mask
+def _entry_of(slots, mask, rows, used, row, width):
+    """The entry of the row at an address, made with the number `used` where there is none."""
+    slot = _hash(row, width) & mask
     while True:
-        entry = slots[slot]
+        entry = load64(slots, slot)
         if entry < 0:
-            slots[slot] = used
-            for c in range(values.shape[1]):
-                rows[used, c] = values[at, c]
+            store64(slots, slot, used)
+            for c in range(width):
+                store64(rows, used * width + c, load64(row, c))
             return used
-        same = True
-        for c in range(values.shape[1]):
-            if rows[entry, c] != values[at, c]:
-                same = False
-                break
-        if same:
+        at = 0
+        while at < width and load64(rows, entry * width + at) == load64(row, at):
+            at += 1
+        if at == width:
             return entry
         slot = (slot + 1) & mask
 
@@ -48,8 +48,13 @@ def add(slots, rows, counts, used, weights, values, changes):
 
     Answers the number of entries used. There must be room for every row.
     """
+    width = np.int64(values.shape[1])
+    table = np.int64(slots.ctypes.data)
+    known = np.int64(rows.ctypes.data)
+    given = np.int64(values.ctypes.data)
+    mask = np.int64(slots.shape[0] - 1)
     for k in range(weights.shape[0]):
-        entry = entry_of(slots, rows, used, values, k)
+        entry = _entry_of(table, mask, known, used, given + k * (8 * width), width)
         if entry == used:
             counts[used] = 0
             used += 1
@@ -71,7 +76,10 @@ def consolidate(times, weights, values, slots, rows, counts, out_times, out_weig
     appearance, a multiplicity of k as one row of weight k.
     """
     n = times.shape[0]
-    width = values.shape[1]
+    width = np.int64(values.shape[1])
+    table = np.int64(slots.ctypes.data)
+    known = np.int64(rows.ctypes.data)
+    given = np.int64(values.ctypes.data)
     written = np.int64(0)
     start = np.int64(0)
     while start < n:
@@ -91,11 +99,11 @@ def consolidate(times, weights, values, slots, rows, counts, out_times, out_weig
             size = np.int64(4)
             while size < 2 * (end - start):
                 size *= 2
-            table = slots[:size]
-            table[:] = -1
+            for slot in range(size):
+                slots[slot] = -1
             used = np.int64(0)
             for k in range(start, end):
-                entry = entry_of(table, rows, used, values, k)
+                entry = _entry_of(table, size - 1, known, used, given + k * (8 * width), width)
                 if entry == used:
                     counts[used] = 0
                     used += 1

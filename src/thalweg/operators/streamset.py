@@ -83,7 +83,7 @@ class Streamset:
         self._queries.append((query, view))
         self.windows.update(store_key(source) for source in query.sources)
         self._due_at = np.append(self._due_at, FOREVER)
-        self._matcher = None
+        self._matcher = self._again = None
         return view
 
     def remove(self, view: View, intern: Interner) -> None:
@@ -223,6 +223,8 @@ class Streamset:
         solutions = solutions[np.argsort(solutions[:, OUT_UNIT], kind="stable")]
         for start, end in runs(solutions[:, OUT_UNIT]):
             route = self._routes[solutions[start, OUT_UNIT]]
+            if route.query in self._gone:  # re-evaluation goes on with it
+                continue
             part = solutions[start:end]
             if route.product is not None:
                 news[id(route.product)] = route.product

@@ -150,7 +150,7 @@ class View:
         """The netted changes due at or before `until`; with DISTINCT, those of the set."""
         times, weights, rows = consolidate(*self._timeline.pop(until))
         if self.distinct and len(times):
-            changes = self._counts.add(weights, np.ascontiguousarray(rows))
+            changes = self._counts.add(weights, rows)
             kept = changes != 0
             times, weights, rows = times[kept], changes[kept], rows[kept]
         return times, weights, rows
@@ -219,7 +219,7 @@ class RelationView(View):
         for start, end in runs(times):
             at = int(times[start])
             self._report_until(at - 1)
-            self._answer.add(weights[start:end], np.ascontiguousarray(rows[start:end]))
+            self._answer.add(weights[start:end], rows[start:end])
             self._report(at)
         self._report_until(until)
 

@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.nodes import Query, Var
 from thalweg.algebra.windows import Count, Now, Range, Report, Unbounded, Window, show_duration
 from thalweg.instants import show_instant
 from thalweg.plan.delta import INDEX_NAMES, components, plan_component
 from thalweg.plan.program import store_key
+from thalweg.plan.shares import plan_shares
 
 
-def explain(query: Query) -> str:
-    """A page about a query: language, windows, patterns, delta plans, what reaches the output and when."""
+def explain(query: Query, shards: int = 1) -> str:
+    """A page about a query: language, windows, patterns, delta plans, what reaches the output and when, and how it is
+    spread over shards.
+    """
     lines = [f"language   {query.language}"]
     lines += _sources(query)
     lines += _patterns(query)
     lines += _plans(query)
     lines += _output(query)
-    lines.append("shards     1: every triple goes to one task")
+    lines += _shards(query, shards)
     return "\n".join(lines)
+
+
+def _shards(query: Query, wanted: int) -> list[str]:
+    """The grid of shards, and for each pattern where its triples go and in how many copies."""
+    shares = plan_shares(query, wanted)
+    if not shares.roles:
+        spread = "whole events are spread" if shares.shards > 1 else "every triple goes to one task"
+        return [f"shards     {shares.shards}: {spread} ({shares.reason})"]
+    grid = " x ".join(f"{Var(name)} {share}" for name, share in shares.shares)
+    lines = [f"shards     {shares.shards}: {grid} ({shares.reason})"]
+    for number, role in enumerate(shares.roles):
+        for place in role.patterns:
+            pattern = query.patterns[place]
+            by = [str(Var(name)) for name, _ in shares.shares if name in pattern.variables]
+            where = f"by {', '.join(by)}" if by else "to all"
+            copies = shares.copies(pattern)
+            lines.append(
+                f"route {place}    {where}, {copies} {'copy' if copies == 1 else 'copies'}, role {number}"
+            )
+    sent = sum(shares.copies(pattern) for pattern in query.patterns)
+    lines.append(
+        f"copies     {sent / len(query.patterns):.2f} of each triple and pattern, if all patterns fit equally often; "
+        "the triples of one frequent value stay together"
+    )
+    return lines
 
 
 def _sources(query: Query) -> list[str]:

@@ -118,6 +118,14 @@ class Arena:
         log = self.log.data
         return [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
 
+    def keys(self, ids: Ids) -> Ids:
+        """For each id a number that depends on its text alone: the same in all arenas, whatever collided there."""
+        if not self.head[kernel.COLLIDED]:
+            return ids
+        choices = np.empty(ids.size, dtype=np.int64)
+        kernel.first_choices(self.head, self.slots, self.log, np.ascontiguousarray(ids), choices)
+        return choices
+
     def records(self) -> bytes:
         """All records, one after the other: what `merge` of another arena takes."""
         return self.log[: int(self.head[kernel.USED])].tobytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,9 @@ from thalweg.rdf.arena import Arena, Ids
 
 __all__ = ["NO_TIME", "Chunk", "Reject", "replace_ids"]
 
-_MAGIC = b"TWC1"
+_MAGIC = b"TWC2"
 _HEADER = struct.Struct("<4sBxxxQQ")
-_COLUMNS = ("number", "g", "s", "p", "o", "time")
+_COLUMNS = ("number", "g", "s", "p", "o", "time", "op")
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,14 @@ class Chunk:
     unnamed: int = 0
     """Statements of the default graph that are not timestamps."""
     source: str = ""
+    op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """1 or -1, insert or delete; left out, all rows are inserts."""
 
     def __post_init__(self) -> None:
         rows = self.s.size
-        if not self.number.size == self.g.size == rows == self.p.size == self.o.size == self.time.size:
+        if not self.op.size:
+            object.__setattr__(self, "op", np.ones(rows, dtype=np.int64))
+        if not self.number.size == self.g.size == rows == self.p.size == self.o.size == self.time.size == self.op.size:
             raise ValueError("columns of different lengths")
 
     def __len__(self) -> int:
@@ -109,7 +113,7 @@ class Chunk:
                 at += 8 * rows
             else:
                 columns.append(np.full(rows, value, dtype=np.int64))
-        number, g, s, p, o, time = columns
+        number, g, s, p, o, time, op = columns
         rejects = tuple(Reject(**reject) for reject in front["rejects"])
         chunk = Chunk(
             statements=front["statements"],
@@ -124,8 +128,13 @@ class Chunk:
             rejects=rejects,
             unnamed=front["unnamed"],
             source=front["source"],
+            op=op,
         )
         return chunk.adopted(body[at:], arena)
+
+    def picked(self, rows: Ids) -> Chunk:
+        """These rows of the chunk, with everything else as it is."""
+        return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
     def records(self, arena: Arena) -> bytes:
         """The terms that the chunk needs, from the arena that it was read into."""

@@ -23,8 +23,8 @@ from thalweg.spark.queries import run_files
 from thalweg.spark.sessions import require_java, session
 
 
-def run_job(job: Job, checkpoint: Path | None, meter: Meter) -> Outcome:
-    """Run a job on a local Spark to the end of its files, or to Ctrl-C."""
+def run_job(job: Job, checkpoint: Path | None, meter: Meter, shards: int | None = None) -> Outcome:
+    """Run a job on a local Spark to the end of its files, or to Ctrl-C; `shards` as `session` takes it."""
     require_java()
     job.files()
     outcome = Outcome()
@@ -34,7 +34,7 @@ def run_job(job: Job, checkpoint: Path | None, meter: Meter) -> Outcome:
         open_writer(job.outputs.results, job.columns) as writer,
     ):
         try:
-            _run(job, checkpoint, meter, writer, Path(folder), outcome)
+            _run(job, checkpoint, shards, meter, writer, Path(folder), outcome)
         finally:
             quarantine.write(_records(Path(folder) / "quarantine"))
             late.write(_records(Path(folder) / "late"))
@@ -48,7 +48,13 @@ def run_job(job: Job, checkpoint: Path | None, meter: Meter) -> Outcome:
 
 
 def _run(
-    job: Job, checkpoint: Path | None, meter: Meter, writer: Writer, folder: Path, outcome: Outcome
+    job: Job,
+    checkpoint: Path | None,
+    shards: int | None,
+    meter: Meter,
+    writer: Writer,
+    folder: Path,
+    outcome: Outcome,
 ) -> None:
     broken: list[BrokenPipeError] = []
 
@@ -69,7 +75,7 @@ def _run(
             first = next(_records(folder / "quarantine"), None)
             raise DataError(place(first) if first else "malformed input")
 
-    spark = session("thalweg-run")
+    spark = session("thalweg-run", shards=shards)
     begin = time.perf_counter()
     try:
         with Interrupts() as interrupts, _stopping(spark, interrupts):

@@ -17,13 +17,15 @@ def preload() -> None:
     """Load everything that a task uses, by one small run through all of it."""
     from thalweg.engine import Session
     from thalweg.io.files import ReadOptions
+    from thalweg.plan.shares import Shares
     from thalweg.spark.encode import Reading, encode_piece
     from thalweg.spark.host import Host
     from thalweg.spark.live import Arrival, Job, Live
+    from thalweg.spark.routing import Router
 
     session = Session()
-    session.register(_TEXT)
-    job = Job(_TEXT, None, Reading(session.prune(), ReadOptions()))
+    query = session.register(_TEXT).query
+    job = Job(_TEXT, None, Reading(session.prune(), ReadOptions(), Router(query, Shares())))
     live = Live(Host(job).job)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.nt"
@@ -34,8 +36,7 @@ def preload() -> None:
         }
         for batch in encode_piece(job.reading, piece):
             row = batch.to_pylist()[0]
-            live.take(Arrival(*(row[name] for name in Arrival._fields)))
-    list(live.results())
+            list(live.batch([Arrival(*(row[name] for name in Arrival._fields))], 0, 0))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The first step of a task: pieces of files become packed chunks of the rows that the query can use."""
+"""The first step of a task: pieces of files and payloads become packed chunks of the rows that a shard can use."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
 
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions, pieces
@@ -15,14 +17,17 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.ntriples import Reader
 from thalweg.rdf.prune import Prune
+from thalweg.spark.payloads import read_payloads
 from thalweg.spark.pieces import is_gzip
+from thalweg.spark.routing import EVENTS, Router
 
 CHUNK_SCHEMA = (
-    "shard int, stream string, source string, seq long, part int, syntax string, last boolean, "
-    "bytes long, statements long, kept long, rejected long, chunk binary"
+    "key int, shard int, stream string, source string, seq long, part int, syntax string, last boolean, "
+    "bytes long, statements long, kept long, sent long, rejected long, chunk binary"
 )
 _ARROW = pa.schema(
     [
+        pa.field("key", pa.int32()),
         pa.field("shard", pa.int32()),
         pa.field("stream", pa.string()),
         pa.field("source", pa.string()),
@@ -33,6 +38,7 @@ _ARROW = pa.schema(
         pa.field("bytes", pa.int64()),
         pa.field("statements", pa.int64()),
         pa.field("kept", pa.int64()),
+        pa.field("sent", pa.int64()),
         pa.field("rejected", pa.int64()),
         pa.field("chunk", pa.binary()),
     ]
@@ -44,10 +50,13 @@ _buffer = bytearray()
 
 @dataclass(frozen=True)
 class Reading:
-    """How bytes become rows: what is kept, and what an event and a blank node are."""
+    """How bytes become rows: what is kept, what an event and a blank node are, and which shards need them."""
 
     prune: Prune
     options: ReadOptions
+    router: Router
+    keys: tuple[int, ...] = (0,)
+    """The key of each shard in Spark's shuffle."""
 
     def reader(self, arena: Arena, piece: dict[str, Any]) -> Reader:
         """A reader of one piece into an arena, as the in-process runner makes it."""
@@ -64,18 +73,15 @@ class Reading:
         )
 
 
-def shard_of(chunk: Chunk) -> int:
-    """The shard that a chunk goes to: one holds everything. Splitting chunks by a key would start here."""
-    return 0
-
-
 def encoder(reading: Reading) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow`: rows of the rdf source to rows of `CHUNK_SCHEMA`."""
+    """The function for `mapInArrow`: rows of pieces or of payloads to rows of `CHUNK_SCHEMA`."""
 
     def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for piece in batch.to_pylist():
+        for number, batch in enumerate(batches):
+            from_file = batch.column("path").is_valid()
+            for piece in batch.filter(from_file).to_pylist():
                 yield from encode_piece(reading, piece)
+            yield from encode_payloads(reading, batch.filter(pc.invert(from_file)), number)
 
     return encode
 
@@ -88,15 +94,33 @@ def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordB
         parts = _gunzipped(reading, piece)
     else:
         parts = _plain(reading, piece)
-    held: pa.RecordBatch | None = None
-    for number, (arena, chunk, size) in enumerate(parts):
+    mode = reading.options.mode_for(piece["syntax"]) if piece["syntax"] else "triples"
+    cells = {name: piece[name] for name in ("stream", "source", "seq", "syntax")}
+    held: Part | None = None
+    number = 0
+    for part in parts:
         if held is not None:
-            yield held
-        held = _row(piece, number, arena, chunk, size)
+            yield _rows(reading, mode, {**cells, "part": number, "last": False}, held)
+            number += 1
+        held = part
     if held is not None:
         # Only the last chunk of the last piece ends the stream, and which one that is, is known here.
-        place = _ARROW.get_field_index("last")
-        yield held.set_column(place, _ARROW.field(place), pa.array([piece["last"]]))
+        yield _rows(reading, mode, {**cells, "part": number, "last": piece["last"]}, held)
+
+
+def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Iterator[pa.RecordBatch]:
+    """The chunks of payloads: one for each stream among them."""
+    for stream in batch.column("stream").unique().to_pylist():
+        own = batch.filter(pc.equal(batch.column("stream"), stream))
+        cells = {
+            "stream": stream,
+            "source": "",
+            "seq": number,
+            "part": TaskContext.getOrThrow().partitionId(),
+            "syntax": EVENTS,
+            "last": False,
+        }
+        yield _rows(reading, EVENTS, cells, read_payloads(reading.prune, reading.options, own))
 
 
 def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
@@ -154,16 +178,22 @@ def nothing(source: str, reason: str = "") -> Chunk:
     return Chunk(0, 0, none, none, none, none, none, none, rejects=rejects, source=source)
 
 
-def _row(piece: dict[str, Any], part: int, arena: Arena, chunk: Chunk, size: int) -> pa.RecordBatch:
-    cells = {
-        **{name: piece[name] for name in ("stream", "source", "seq", "syntax")},
-        "shard": shard_of(chunk),
-        "part": part,
-        "last": False,
+def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part) -> pa.RecordBatch:
+    """The parcels of a chunk, a row each; counts are in the first."""
+    arena, chunk, size = part
+    counts = {
         "bytes": size,
         "statements": chunk.statements,
         "kept": int(np.count_nonzero(chunk.p)),
         "rejected": len(chunk.rejects),
-        "chunk": chunk.pack(arena),
     }
-    return pa.RecordBatch.from_pylist([cells], schema=_ARROW)
+    rows = []
+    for shard, stream, parcel in reading.router.split(cells["stream"], mode, chunk, arena):
+        sent = int(np.count_nonzero(parcel.p))
+        packed = parcel.pack(arena)
+        key = reading.keys[shard]
+        rows.append(
+            {**cells, **counts, "stream": stream, "key": key, "shard": shard, "sent": sent, "chunk": packed}
+        )
+        counts = dict.fromkeys(counts, 0)
+    return pa.RecordBatch.from_pylist(rows, schema=_ARROW)

@@ -1,9 +1,7 @@
 """The stateful step: Spark's host of the live engine. The log of chunks in the state store is the truth.
 
-The live engine is kept in the Python worker between batches. It is taken out of that cache while a task uses
-it and put back, with its new version, only when the task has delivered everything; a task that fails drops
-it. Before use its version is compared with that of the state: after a retry, a restart or a change of worker
-they differ, and a new engine is fed with the log.
+The engine lives beside the tasks (see `keepers`) and is used at exactly the version of the state, or not at all: after
+a retry, a restart or a change of machine they differ, and a new engine is fed with the log.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ import json
 import os
 import uuid
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,21 +17,23 @@ from typing import Any
 
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from thalweg.errors import UsageError
-from thalweg.spark.live import Arrival, Entry, Job, Live, Standing
+from thalweg.rdf.stamped import joined
+from thalweg.spark import keepers
+from thalweg.spark.keepers import Engine, Mark
+from thalweg.spark.live import Arrival, Entry, Job, Standing, Turn
 
-FORMAT = 1
+FORMAT = 2
 HEADER_SCHEMA = (
     "format int, job string, token string, version long, digest long, first long, next long, standing binary"
 )
 ENTRY_SCHEMA = (
-    "stream string, mode string, latest long, clock long, last boolean, before binary, chunk binary"
+    "stream string, mode string, latest long, clock long, watermark long, last boolean, "
+    "before binary, chunks binary"
 )
-OUTPUT_SCHEMA = "shard int, events long, late long, rejected long, replayed long, results binary"
-_KEPT_ENGINES = 8
-
-Key = tuple[str, int]
+OUTPUT_SCHEMA = "shard int, events long, late long, rejected long, replayed long, held long, results binary"
 
 
 @dataclass
@@ -49,27 +48,10 @@ class Header:
     next: int = 0
     standing: Standing | None = None
 
-
-class Cache:
-    """Live engines of this worker by shard, a few of the most recently used."""
-
-    def __init__(self, limit: int = _KEPT_ENGINES) -> None:
-        self._limit = limit
-        self._engines: OrderedDict[Key, tuple[int, int, Live]] = OrderedDict()
-
-    def take(self, key: Key, version: int, digest: int) -> Live | None:
-        """The engine at exactly this version, out of the cache; one of any other version is dropped."""
-        found = self._engines.pop(key, None)
-        return found[2] if found is not None and found[:2] == (version, digest) else None
-
-    def put(self, key: Key, version: int, digest: int, live: Live) -> None:
-        """Keep an engine for the next batch."""
-        self._engines[key] = (version, digest, live)
-        while len(self._engines) > self._limit:
-            self._engines.popitem(last=False)
-
-
-CACHE = Cache()
+    @property
+    def mark(self) -> Mark:
+        """What tells one state of the shard from all others."""
+        return self.version, self.digest
 
 
 class Host(StatefulProcessor):
@@ -80,6 +62,7 @@ class Host(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
+        self.handle = handle
         self.header = handle.getValueState("header", HEADER_SCHEMA)
         self.log = handle.getMapState("log", "place long", ENTRY_SCHEMA)
 
@@ -87,32 +70,52 @@ class Host(StatefulProcessor):
         self,
         key: Any,
         rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
+        timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """One batch of one shard: chunks in, results and counts out."""
-        shard = int(key[0])
-        arrived = sorted(_arrivals(rows))
+        yield from self._batch(self.job.reading.keys.index(int(key[0])), sorted(_arrivals(rows)), timerValues)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        """Some stream has been silent for too long: the others go on without it."""
+        yield from self._batch(self.job.reading.keys.index(int(key[0])), [], timerValues)
+
+    def _batch(self, shard: int, arrived: list[Arrival], timers: TimerValues) -> Iterator[pd.DataFrame]:
         header = self._load()
-        live = CACHE.take((header.token, shard), header.version, header.digest)
-        replayed = 0
-        if live is None:
-            live, replayed = self._rebuild(header)
-        live.events = 0
-        fresh: list[Entry] = []
+        now = timers.getCurrentProcessingTimeInMs() if self.job.idle is not None else 0
+        mark = header.mark
+        header.version += 1
+        header.digest = zlib.crc32(str([now, *(a[:3] for a in arrived)]).encode(), header.digest)
         for arrival in arrived:
-            entry, blobs = live.take(arrival)
-            if entry is not None:
-                fresh.append(entry)
-            header.digest = zlib.crc32(f"{arrival[:3]} {len(arrival.chunk)}".encode(), header.digest)
-            for blob in blobs:
+            header.digest = zlib.crc32(arrival.chunk[-64:], header.digest)
+        with keepers.engine(self.job, (header.token, shard), mark) as engine:
+            replayed = self._catch_up(engine, header) if not engine.ready else 0
+            for blob in engine.batch(arrived, now, header.next, header.mark):
                 yield _output(shard, results=blob)
-        for blob in live.results():
-            yield _output(shard, results=blob)
-        late, rejected = len(live.late), len(live.rejects)
-        self._tell(shard, header.version, live)
-        yield _output(shard, events=live.events, late=late, rejected=rejected, replayed=replayed)
-        self._store(header, live, fresh)
-        CACHE.put((header.token, shard), header.version, header.digest, live)
+            turn = engine.turn
+        if self.job.idle is not None:
+            self._wake_up(turn.wake_up)
+        self._tell(shard, header.version - 1, turn)
+        yield _output(
+            shard,
+            events=turn.events,
+            late=len(turn.late),
+            rejected=len(turn.rejects),
+            replayed=replayed,
+            held=turn.held,
+        )
+        self._store(header, turn, arrived)
+
+    def _wake_up(self, instant: int | None) -> None:
+        """Leave one timer: that of the next stream that will have been silent for too long."""
+        for old in list(self.handle.listTimers()):
+            self.handle.deleteTimer(old)
+        if instant is not None:
+            self.handle.registerTimer(instant)
 
     def close(self) -> None:
         """Nothing is held for the task alone."""
@@ -132,51 +135,46 @@ class Host(StatefulProcessor):
             )
         return Header(job, token, version, digest, first, after, _standing(packed))
 
-    def _rebuild(self, header: Header) -> tuple[Live, int]:
-        live = Live(self.job)
+    def _catch_up(self, engine: Engine, header: Header) -> int:
+        """Feed a new engine with the log; the number of entries."""
         for place in range(header.first, header.next):
             stored = self.log.getValue((place,))
             if stored is None:
                 raise UsageError(
                     f"the checkpoint's log lacks entry {place}: start with a new checkpoint directory"
                 )
-            entry = Entry(*stored)
-            live.replay(entry)
-            live.index.append((place, entry.latest))
+            engine.replay(place, Entry(*stored))
         if header.standing is not None:
-            live.resume(header.standing)
-        return live, header.next - header.first
+            engine.resume(header.standing)
+        return header.next - header.first
 
-    def _store(self, header: Header, live: Live, fresh: list[Entry]) -> None:
+    def _store(self, header: Header, turn: Turn, arrived: list[Arrival]) -> None:
         """Bring the state to where the engine is: drop what expired, add what has not."""
-        old, entries = header.next, dict(enumerate(fresh, header.next))
-        live.index.extend((place, entry.latest) for place, entry in entries.items())
-        header.next += len(fresh)
-        for place in live.expired():
+        old = header.next
+        header.next += len(turn.entries)
+        for place in turn.expired:
             header.first = place + 1
             if place < old:
                 self.log.removeKey((place,))
+        for place, entry, numbers in turn.entries:
             # An entry that came and went within this batch is never written.
-            entries.pop(place, None)
-        for place, entry in entries.items():
-            self.log.updateValue((place,), tuple(entry))
-        header.version += 1
+            if place >= header.first:
+                packed = joined([arrived[k].chunk for k in numbers])
+                self.log.updateValue((place,), tuple(entry._replace(chunks=packed)))
         self.header.update(
             (
                 *(FORMAT, header.job, header.token, header.version, header.digest, header.first, header.next),
-                _packed(live.stand()),
+                _packed(turn.standing),
             )
         )
 
-    def _tell(self, shard: int, version: int, live: Live) -> None:
+    def _tell(self, shard: int, version: int, turn: Turn) -> None:
         """Write what was refused and what was late; a batch that runs again writes the same file again."""
         name = f"batch-{version:08d}-shard-{shard}.jsonl"
-        if self.job.quarantine is not None and live.rejects:
-            _write(self.job.quarantine, name, (asdict(reject) for reject in live.rejects))
-        if self.job.late is not None and live.late:
-            _write(self.job.late, name, (asdict(late) for late in live.late))
-        live.rejects.clear()
-        live.late.clear()
+        if self.job.quarantine is not None and turn.rejects:
+            _write(self.job.quarantine, name, (asdict(reject) for reject in turn.rejects))
+        if self.job.late is not None and turn.late:
+            _write(self.job.late, name, (asdict(late) for late in turn.late))
 
 
 def _arrivals(frames: Iterable[pd.DataFrame]) -> Iterator[Arrival]:
@@ -193,6 +191,7 @@ def _output(
     late: int = 0,
     rejected: int = 0,
     replayed: int = 0,
+    held: int = 0,
     results: bytes | None = None,
 ) -> pd.DataFrame:
     return pd.DataFrame(
@@ -202,6 +201,7 @@ def _output(
             "late": [late],
             "rejected": [rejected],
             "replayed": [replayed],
+            "held": [held],
             "results": [results],
         }
     )

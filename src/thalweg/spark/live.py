@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from thalweg.answers import ContinuousQuery, Late
 from thalweg.engine import Session
+from thalweg.instants import duration, show_instant
+from thalweg.io.files import ReadOptions
+from thalweg.plan.shares import plain_stream
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
+from thalweg.rdf.stamped import Stamped, parted
 from thalweg.spark.encode import Reading, nothing
 from thalweg.spark.results import pack_results
+from thalweg.spark.routing import EVENTS
 
 _DRAIN = 1 << 18
 _MIXED = "triples and graphs in one stream: say how to frame them (mode)"
@@ -32,12 +37,18 @@ class Job:
     drain: bool = False
     quarantine: str | None = None
     late: str | None = None
+    idle: int | None = None
+    """Milliseconds after which a silent stream no longer holds the others."""
 
     @property
     def fingerprint(self) -> str:
         """A digest of all that decides the answers: a checkpoint of another job is not ours."""
-        prune, options = self.reading.prune.fingerprint, self.reading.options
-        parts = (self.text, self.stream, str(self.lateness), self.drain, prune, options)
+        prune, options, shares = (
+            self.reading.prune.fingerprint,
+            self.reading.options,
+            self.reading.router.shares,
+        )
+        parts = (self.text, self.stream, str(self.lateness), self.drain, self.idle, prune, options, shares)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
@@ -54,88 +65,143 @@ class Arrival(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A chunk in the log: what a new engine has to be fed with, and from which state of the framer.
+    """Chunks in the log: what a new engine has to be fed with, and from which state of the framer.
 
-    `clock` and `before` are the stream's clock and framer before the chunk, so that an entry does not depend
-    on those before it; `latest` is the largest event time among its rows: when that has expired, so has the
-    entry.
+    `clock`, `watermark` and `before` are the stream's clock, watermark and framer before the chunks, so that an entry
+    does not depend on those before it; `latest` is the largest event time among its rows: when that has expired, so
+    has the entry. Messages that came together are one entry.
     """
 
     stream: str
     mode: str
     latest: int
     clock: int
+    watermark: int
     last: bool
     before: bytes
-    chunk: bytes
+    chunks: bytes = b""
 
 
 @dataclass
 class Standing:
     """Where an engine stands, beside the rows that it holds: all that is not in the log."""
 
-    framers: dict[str, bytes]
-    clocks: dict[str, int]
-    modes: dict[str, str]
-    ended: list[str]
+    framers: dict[str, bytes] = field(default_factory=dict)
+    clocks: dict[str, int] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+    ended: list[str] = field(default_factory=list)
+    watermarks: dict[str, int] = field(default_factory=dict)
+    """Of streams that were silent for too long."""
+    heard: dict[str, int] = field(default_factory=dict)
+    """When each stream was heard last, in milliseconds of the runner's clock."""
+
+
+class Logged(NamedTuple):
+    """A new entry of the log: its place, what it says beside its chunks, and which arrivals these are in."""
+
+    place: int
+    entry: Entry
+    arrivals: tuple[int, ...]
+
+
+@dataclass
+class Turn:
+    """What a batch did to an engine, beside its results."""
+
+    entries: list[Logged] = field(default_factory=list)
+    expired: list[int] = field(default_factory=list)
+    standing: Standing = field(default_factory=Standing)
+    rejects: list[Reject] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
+    events: int = 0
+    held: int = 0
+    wake_up: int | None = None
 
 
 class Live:
-    """An engine with one query, and the framers of its streams."""
+    """An engine of one shard with one query, and the framers of its streams."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, shard: int = 0) -> None:
         self.job = job
+        self.shard = shard
         self.session = Session(lateness=job.lateness)
-        self.query: ContinuousQuery = self.session.register(job.text, stream=job.stream)
-        self.framers: dict[str, Framer] = {}
-        self.standing = Standing({}, {}, {}, [])
-        self.index: deque[tuple[int, int]] = deque()
-        self.rejects: list[Reject] = []
-        self.late: list[Late] = []
-        self.events = 0
+        router = job.reading.router
+        self.query: ContinuousQuery = self.session.register(router.shares.in_a_cell(router.query))
+        self.framers: dict[str, Framer | Stamped] = {}
+        self.standing = Standing()
+        self.turn = Turn()
+        self._index: deque[tuple[int, int]] = deque()
         self._undrained = 0
         self.session.keep(lambda: [framer.live() for framer in self.framers.values()])
 
-    def take(self, arrival: Arrival) -> tuple[Entry | None, Iterator[bytes]]:
-        """Apply a chunk: its entry for the log (None if it left no rows), and packed results if many wait."""
-        stream = arrival.stream
+    def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[bytes]:
+        """Apply a batch of chunks, at a time of the runner's clock: packed results, and then `turn` has the rest.
+
+        `place` is that of the next entry of the log.
+        """
+        self.turn = turn = Turn()
+        for together in _together(arrivals):
+            entry = self._take([arrivals[k] for k in together])
+            if entry is not None:
+                turn.entries.append(Logged(place, entry, together))
+                self._index.append((place, entry.latest))
+                place += 1
+            if self._undrained >= _DRAIN:
+                yield from self._results()
+        if self.job.idle is not None:
+            self._hear({arrival.stream for arrival in arrivals}, now)
+            turn.wake_up = self._patience(now)
+        yield from self._results()
+        turn.expired = list(self._expired())
+        turn.standing = self._stand()
+        turn.held = self.session.live_triples
+
+    def _take(self, arrivals: Sequence[Arrival]) -> Entry | None:
+        """Apply chunks of one stream that belong together; their entry for the log, if they left rows."""
+        stream = arrivals[0].stream
         if stream in self.standing.ended:
-            return None, iter(())
-        entry = self._apply(arrival)
-        if arrival.last:
+            return None
+        entry = self._apply(stream, arrivals)
+        if arrivals[-1].last:
             self.session.finish(stream, drain=self.job.drain)
             self.standing.ended.append(stream)
-        return entry, self.results() if self._undrained >= _DRAIN else iter(())
+        return entry
 
-    def _apply(self, arrival: Arrival) -> Entry | None:
-        stream = arrival.stream
+    def _apply(self, stream: str, arrivals: Sequence[Arrival]) -> Entry | None:
         mode = self.standing.modes.get(stream)
-        if arrival.syntax:
-            asked = self.job.reading.options.mode_for(arrival.syntax)
+        if arrivals[0].syntax:
+            asked = mode_of(self.job.reading.options, arrivals[0].syntax)
             mode = self.standing.modes.setdefault(stream, asked)
             if mode != asked:
-                self.rejects.append(Reject(arrival.source, 0, 0, _MIXED, ""))
-                arrival = arrival._replace(chunk=nothing(arrival.source).pack(Arena()))
+                if self._speaks(stream):
+                    self.turn.rejects += [Reject(arrival.source, 0, 0, _MIXED, "") for arrival in arrivals]
+                blank = nothing(arrivals[0].source).pack(Arena())
+                arrivals = [arrival._replace(chunk=blank) for arrival in arrivals]
         if mode is None:  # the end of a stream that never began
             return None
         framer = self._framer(stream, mode)
-        before, clock = framer.state(), self.standing.clocks.get(stream, NO_TIME)
-        batches = list(_framed(framer, Chunk.unpack(arrival.chunk, self.session.arena), arrival.last))
+        before = framer.state()
+        standing = self.standing.clocks.get(stream, NO_TIME), self.standing.watermarks.get(stream, NO_TIME)
+        last = arrivals[-1].last
+        chunks = [Chunk.unpack(arrival.chunk, self.session.arena) for arrival in arrivals]
+        batches = list(_framed(framer, chunks, last))
         for batch in batches:
             self._push(batch)
         self._undrained += sum(map(len, batches))
         latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)
         if latest is None:
             return None
-        return Entry(stream, mode, latest, clock, arrival.last, before, arrival.chunk)
+        return Entry(stream, mode, latest, *standing, last, before)
 
-    def replay(self, entry: Entry) -> None:
-        """Apply a chunk of the log again; what it leads to has been told before."""
+    def replay(self, place: int, entry: Entry) -> None:
+        """Apply an entry of the log again; what it leads to has been told before."""
+        self._index.append((place, entry.latest))
         framer = self._framer(entry.stream, entry.mode)
         framer.restore(entry.before)
         self.session.push_events(EventBatch.empty(entry.stream, entry.clock))
-        chunk = Chunk.unpack(entry.chunk, self.session.arena)
-        for batch in _framed(framer, replace(chunk, rejects=()), entry.last):
+        self._advance(entry.stream, entry.watermark)
+        chunks = [Chunk.unpack(chunk, self.session.arena) for chunk in parted(entry.chunks)]
+        for batch in _framed(framer, [replace(chunk, rejects=()) for chunk in chunks], entry.last):
             self.session.push_events(batch)
         self._forget()
 
@@ -146,56 +212,124 @@ class Live:
             self._framer(stream, standing.modes[stream]).restore(state)
         for stream, clock in standing.clocks.items():
             self.session.push_events(EventBatch.empty(stream, clock))
+        for stream, watermark in standing.watermarks.items():
+            self._advance(stream, watermark)
         for stream in standing.ended:
             self.session.finish(stream, drain=self.job.drain)
         self._forget()
 
-    def results(self) -> Iterator[bytes]:
+    def _results(self) -> Iterator[bytes]:
         """What is new in the answer, packed."""
         self._undrained = 0
         return pack_results(self.query, self.session.arena)
 
-    def stand(self) -> Standing:
+    def _stand(self) -> Standing:
         """Where the engine stands now."""
         self.standing.framers = {stream: framer.state() for stream, framer in self.framers.items()}
         return self.standing
 
-    def expired(self) -> Iterator[int]:
+    def _expired(self) -> Iterator[int]:
         """The places of log entries that nothing can use any more; they are forgotten here."""
         horizon = self.session.horizon()
-        while horizon is not None and self.index and self.index[0][1] < horizon:
-            yield self.index.popleft()[0]
+        while horizon is not None and self._index and self._index[0][1] < horizon:
+            yield self._index.popleft()[0]
+
+    def _hear(self, streams: Collection[str], now: int) -> None:
+        """Note at which time of the runner's clock streams were heard, and go on without those silent for too long.
+
+        A stream that has never been heard is waited for from the first batch on.
+        """
+        if self.job.idle is None:
+            return
+        heard = self.standing.heard
+        for stream in self.query.query.streams:
+            heard[stream] = now if stream in streams else heard.get(stream, now)
+        clocks = self.standing.clocks
+        silent = [stream for stream in heard if now - heard[stream] >= self.job.idle]
+        awake = [clocks[stream] for stream in heard if stream not in silent and stream in clocks]
+        reached = min(awake or clocks.values(), default=NO_TIME)
+        if reached != NO_TIME:
+            reached -= duration(self.job.lateness)
+        for stream in silent:
+            if reached > self.standing.watermarks.get(stream, NO_TIME) and stream not in self.standing.ended:
+                self.standing.watermarks[stream] = reached
+                self._advance(stream, reached)
+
+    def _patience(self, now: int) -> int | None:
+        """When, by the runner's clock, some stream will have been silent for too long; None: never."""
+        if self.job.idle is None:
+            return None
+        waits = [heard + self.job.idle for heard in self.standing.heard.values()]
+        return min((instant for instant in waits if instant > now), default=None)
+
+    def _speaks(self, stream: str) -> bool:
+        """Whether to speak of what all have in common: every shard knows all events, in every role."""
+        router, plain = self.job.reading.router, plain_stream(stream)
+        first = router.shares.roles_of(router.query, plain)[0]
+        return self.shard == 0 and stream == router.shares.stream_of(plain, first)
+
+    def _advance(self, stream: str, watermark: int) -> None:
+        if watermark != NO_TIME:
+            self.session.advance(show_instant(watermark), stream)
 
     def _push(self, batch: EventBatch) -> None:
-        self.rejects += batch.rejects
-        self.events += batch.events
+        if self._speaks(batch.stream):
+            self.turn.rejects += batch.rejects
+            self.turn.events += batch.events
         self.session.push_events(batch)
         if batch.clock != NO_TIME:
             self.standing.clocks[batch.stream] = batch.clock
         self.session.quarantine()
-        self.late += self.session.late()
+        self.turn.late += [replace(late, stream=plain_stream(late.stream)) for late in self.session.late()]
 
     def _forget(self) -> None:
         self.query.drain()
         self.session.late()
         self.session.quarantine()
 
-    def _framer(self, stream: str, mode: Any) -> Framer:
+    def _framer(self, stream: str, mode: Any) -> Framer | Stamped:
         if stream not in self.framers:
-            options = self.job.reading.options
-            self.framers[stream] = Framer(
-                stream,
-                mode=mode,
-                per_event=options.per_event,
-                unit_us=options.unit_us,
-                rate=options.rate,
-                arena=self.session.arena,
-            )
+            options, arena = self.job.reading.options, self.session.arena
+            # Blank nodes are of the stream, whatever the role in which they come.
+            name = plain_stream(stream)
+            if mode == EVENTS:
+                made: Framer | Stamped = Stamped(name, arena)
+            else:
+                made = Framer(
+                    name,
+                    mode=mode,
+                    per_event=options.per_event,
+                    unit_us=options.unit_us,
+                    rate=options.rate,
+                    arena=arena,
+                )
+            made.stream = stream
+            self.framers[stream] = made
         return self.framers[stream]
 
 
-def _framed(framer: Framer, chunk: Chunk, last: bool) -> Iterator[EventBatch]:
-    """The events that a chunk completes, and those that the end of the stream completes."""
-    yield framer.frame(chunk)
+def _together(arrivals: Sequence[Arrival]) -> Iterator[tuple[int, ...]]:
+    """Chunks of files one by one, in their order; messages of a stream all together, for they have none."""
+    messages: dict[str, list[int]] = {}
+    for number, arrival in enumerate(arrivals):
+        if arrival.syntax == EVENTS:
+            messages.setdefault(arrival.stream, []).append(number)
+        else:
+            yield (number,)
+    yield from map(tuple, messages.values())
+
+
+def mode_of(options: ReadOptions, syntax: Any) -> str:
+    """How chunks of a syntax are framed."""
+    return EVENTS if syntax == EVENTS else options.mode_for(syntax)
+
+
+def _framed(framer: Framer | Stamped, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
+    """The events that chunks complete, and those that the end of the stream completes."""
+    if isinstance(framer, Stamped):
+        yield framer.frame(chunks)
+        return
+    for chunk in chunks:
+        yield framer.frame(chunk)
     if last:
         yield framer.close()

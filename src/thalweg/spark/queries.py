@@ -11,22 +11,27 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from thalweg.algebra.nodes import Query
 from thalweg.answers import Row
 from thalweg.engine import Session
 from thalweg.errors import ThalwegError, UsageError
+from thalweg.instants import duration
 from thalweg.io.files import ReadOptions
+from thalweg.plan.shares import Shares, plan_shares
 from thalweg.rdf.framing import Mode
 from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
 from thalweg.spark.encode import CHUNK_SCHEMA, Reading, encoder
+from thalweg.spark.frames import keys_for, uniform
 from thalweg.spark.host import OUTPUT_SCHEMA, Host
 from thalweg.spark.live import Job
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
+from thalweg.spark.routing import Router
 from thalweg.spark.sessions import require_rocksdb
 from thalweg.spark.source import Options, register
 
 READ, ENGINE = "thalweg_read", "thalweg_engine"
 """The names of the observed metrics in a query's progress."""
-_PIECE_COLUMNS = ["stream", "path", "source", "start", "end", "seq", "syntax", "last"]
+_MOST_SHARDS = 16
 
 
 def run(
@@ -43,18 +48,24 @@ def run(
     quarantine: str | None = None,
     late: str | None = None,
     drain: bool = False,
+    shards: int | None = None,
+    sizes: Mapping[int, float] | None = None,
+    idle: int | str | None = None,
 ) -> DataFrame:
-    """The answer of a continuous query over a streaming frame of `format("rdf")`, as a streaming frame.
+    """The answer of a continuous query over a streaming frame of `format("rdf")` or `events`, as a streaming frame.
 
-    The rows are `at timestamp, op string, graph string, bindings map<string, string>`, terms as N-Triples. A
+    The rows are those of `RESULT_SCHEMA`: when, `+` or `-`, the window (where all windows of the query are alike in
+    length), the event's graph ([NOW] only), and the bindings, terms as N-Triples. `columns` makes columns of them. A
     text that is wrong or not supported is refused here. `stream` is what a query without a stream reads.
     `quarantine` and `late` are folders for what was refused and what came too late, as JSON lines; both are
     always counted in the progress of the query (`thalweg_read`, `thalweg_engine`). `drain` lets time run on
     after the end of finite streams until the windows are empty.
+
+    `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
+    16, unless told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if
+    some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
+    brings later may be late.
     """
-    missing = [name for name in _PIECE_COLUMNS if name not in events.columns]
-    if missing:
-        raise UsageError(f'the events must come from format("rdf"): there is no column {missing[0]!r}')
     reading = ReadOptions(
         mode=mode,
         per_event=per_event,
@@ -64,30 +75,46 @@ def run(
     )
     # Registered here once, so that what is wrong with the text is told at once and on the driver.
     session = Session(lateness=lateness)
-    session.register(text, stream=stream)
+    query = session.register(text, stream=stream).query
+    spark = events.sparkSession
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or "200")
+    shares = shares_of(query, reading, shards or min(partitions, _MOST_SHARDS), sizes)
     job = Job(
         text=text,
         stream=stream,
-        reading=Reading(session.prune(), reading),
+        reading=Reading(session.prune(), reading, Router(query, shares), keys_for(shares.shards, partitions)),
         lateness=lateness,
         drain=drain,
         quarantine=None if quarantine is None else os.path.abspath(quarantine),
         late=None if late is None else os.path.abspath(late),
+        idle=None if idle is None else max(1, duration(idle) // 1000),
     )
-    require_rocksdb(events.sparkSession)
+    require_rocksdb(spark)
     chunks = _counted(
-        events.select(*_PIECE_COLUMNS).mapInArrow(encoder(job.reading), CHUNK_SCHEMA),
+        uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA),
         READ,
-        ("bytes", "statements", "kept", "rejected"),
+        ("bytes", "statements", "kept", "sent", "rejected"),
     )
     packed = _counted(
-        chunks.groupBy("shard").transformWithStateInPandas(
-            statefulProcessor=Host(job), outputStructType=OUTPUT_SCHEMA, outputMode="Append", timeMode="None"
+        chunks.groupBy("key").transformWithStateInPandas(
+            statefulProcessor=Host(job),
+            outputStructType=OUTPUT_SCHEMA,
+            outputMode="Append",
+            timeMode="None" if idle is None else "ProcessingTime",
         ),
         ENGINE,
-        ("events", "late", "rejected", "replayed"),
+        ("events", "late", "rejected", "replayed", "held"),
     )
     return packed.select("results").where("results is not null").mapInArrow(unpack_results, RESULT_SCHEMA)
+
+
+def shares_of(
+    query: Query, reading: ReadOptions, shards: int, sizes: Mapping[int, float] | None = None
+) -> Shares:
+    """How a query is spread over at most so many shards, given how its events are read."""
+    if query.per_event and reading.per_event > 1 and shards > 1:
+        return Shares(reason="events of several lines are known only to one that has seen all lines before")
+    return plan_shares(query, shards, sizes)
 
 
 def _counted(frame: DataFrame, name: str, columns: Iterable[str]) -> DataFrame:
@@ -132,7 +159,8 @@ def run_files(
     frame = run(events, text, **options)
 
     def deliver(batch: DataFrame, _: int) -> None:
-        out(rows_of(batch.toArrow()))
+        # Each shard has its own part of an instant.
+        out(rows_of(batch.toArrow().sort_by("at")))
 
     query = (
         frame.writeStream.foreachBatch(deliver)
@@ -151,7 +179,7 @@ def run_files(
 def watch(query: Any, progress: Callable[[dict[str, Any]], None] | None) -> None:
     """Wait for a query to end, telling its progress; a failure becomes one of ours, with a sentence."""
     told = -1
-    sums = dict.fromkeys(("bytes", "statements", "kept", "events", "late", "rejected", "replayed"), 0)
+    sums = dict.fromkeys(("bytes", "statements", "kept", "sent", "events", "late", "rejected", "replayed"), 0)
     ended = False
     while not ended:
         try:
@@ -166,7 +194,7 @@ def watch(query: Any, progress: Callable[[dict[str, Any]], None] | None) -> None
                 seen = step.observedMetrics.get(name)
                 for key, value in (seen.asDict() if seen is not None else {}).items():
                     # What the reader refuses is handed to the engine, which counts it with its own.
-                    if value is not None and not (name == READ and key == "rejected"):
+                    if value is not None and key in sums and not (name == READ and key == "rejected"):
                         sums[key] += value
             assert progress is not None
             progress(

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from thalweg.algebra.nodes import Query
+from thalweg.algebra.windows import Range
 from thalweg.answers import ContinuousQuery, Row
 from thalweg.kernels.arena import locate
 from thalweg.kernels.bits import SLACK
@@ -14,12 +16,17 @@ from thalweg.kernels.texts import lay_out
 from thalweg.operators.views import Delta
 from thalweg.rdf.arena import Arena
 
-RESULT_SCHEMA = "at timestamp, op string, graph string, bindings map<string, string>"
+RESULT_SCHEMA = (
+    "at timestamp, op string, window struct<start timestamp, end timestamp>, event string, "
+    "bindings map<string, string>"
+)
+_TIME = pa.timestamp("us", tz="UTC")
 ARROW = pa.schema(
     [
-        pa.field("at", pa.timestamp("us", tz="UTC")),
+        pa.field("at", _TIME),
         pa.field("op", pa.string()),
-        pa.field("graph", pa.string()),
+        pa.field("window", pa.struct([pa.field("start", _TIME), pa.field("end", _TIME)])),
+        pa.field("event", pa.string()),
         pa.field("bindings", pa.map_(pa.string(), pa.string())),
     ]
 )
@@ -69,13 +76,25 @@ def columns_of(query: ContinuousQuery, arena: Arena, delta: Delta) -> pa.RecordB
         column, keys = column.filter(pa.array(bound)), keys.filter(pa.array(bound))
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(delta.at).cast(ARROW.field("at").type),
+            pa.array(delta.at).cast(_TIME),
             _SIGNS.take(pa.array(delta.op + 1)),
+            _windows(query.query, delta.at),
             texts_of(arena, delta.graph) if query.query.per_event else pa.nulls(rows, pa.string()),
             pa.MapArray.from_arrays(pa.array(offsets), keys, column),
         ],
         schema=ARROW,
     )
+
+
+def _windows(query: Query, at: np.ndarray) -> pa.Array:
+    """The window of each row, from its start to its end, where all windows of a query have one length."""
+    kind = ARROW.field("window").type
+    widths = {w.width if isinstance(w, Range) else None for w in (source.window for source in query.sources)}
+    (width, *others) = widths
+    if width is None or others:
+        return pa.nulls(len(at), kind)
+    bounds = [pa.array(instant).cast(_TIME) for instant in (at - width, at)]
+    return pa.StructArray.from_arrays(bounds, fields=list(kind))
 
 
 def pack_results(query: ContinuousQuery, arena: Arena) -> Iterator[bytes]:
@@ -102,7 +121,7 @@ def unpack_results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 def rows_of(table: pa.Table) -> Iterator[Row]:
     """Collected results as the rows of the in-process engine."""
     for batch in table.to_batches(max_chunksize=_ROWS):
-        at = batch.column(0).cast(pa.int64()).to_pylist()
-        columns = (batch.column(k).to_pylist() for k in (1, 2, 3))
+        at = batch.column("at").cast(pa.int64()).to_pylist()
+        columns = (batch.column(name).to_pylist() for name in ("op", "event", "bindings"))
         for when, op, graph, bindings in zip(at, *columns, strict=True):
             yield Row(when, op, dict(bindings), graph)

@@ -51,12 +51,16 @@ def require_java() -> None:
         raise UsageError(f"Spark needs Java {JAVA_NEEDED} or newer, and {java} is Java {version}: {_INSTALL}")
 
 
-def session(app: str = "thalweg", cores: int = 2, **conf: str) -> SparkSession:
+def session(
+    app: str = "thalweg", cores: int | None = None, shards: int | None = None, **conf: str
+) -> SparkSession:
     """A local Spark session for continuous queries, or the running one.
 
+    It takes up to 8 `cores` of this machine, and spreads queries over as many `shards`, unless told otherwise.
     `conf` adds or replaces Spark settings; write `__` for the dots: `spark__driver__memory="4g"`.
     """
     require_java()
+    cores = cores or min(os.cpu_count() or 1, 8)
     # Workers must be this very interpreter: Spark would take whatever python3 is first on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -70,7 +74,7 @@ def session(app: str = "thalweg", cores: int = 2, **conf: str) -> SparkSession:
         "spark.driver.memory": "2g",
         "spark.python.daemon.module": "thalweg.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.shuffle.partitions": str(shards or cores),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "false",

@@ -31,6 +31,7 @@ LITERALS = (f'"1"^^{INTEGER}', f'"01"^^{INTEGER}', '"1"', '"1"@en', '"\\"\\\\"')
 BLANKS = ("_:m", "_:n")
 MS = 1000
 MAX_PRODUCT = 3000
+OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
 
 
 def triples(*, blanks: bool = False) -> st.SearchStrategy[Triple]:
@@ -187,6 +188,21 @@ def now_questions(events: Sequence[Event], operators: Sequence[str | None]) -> s
     return questions(events, window=st.just(Now()), max_blocks=1, operators=operators)
 
 
+@st.composite
+def any_questions(draw: st.DrawFn, events: Sequence[Event], *, max_patterns: int = 6) -> Question:
+    """Questions of every kind: any windows, any operator, or about single events."""
+    if draw(st.integers(0, 7)) == 0:
+        return draw(now_questions(events, (None, "RSTREAM", "ISTREAM")))
+    operator = draw(st.sampled_from([None, None, None, *OPERATORS]))
+    window = any_windows(empty=operator == "RSTREAM")
+    return draw(questions(events, window=window, max_patterns=max_patterns, operators=(operator,)))
+
+
+def agrees(pattern: Triple, triple: Triple) -> bool:
+    """Whether a triple has the constants of a pattern; it may still fail to match one that repeats a variable."""
+    return all(want[0] in "?_" or want == have for want, have in zip(pattern, triple, strict=True))
+
+
 def _relabelled(pattern: Triple, number: int) -> Triple:
     s, p, o = (f"{term}{number}" if term.startswith("_:") else term for term in pattern)
     return s, p, o
@@ -199,7 +215,7 @@ def _cut(bodies: list[tuple[Triple, ...]], data: Sequence[Triple]) -> list[tuple
     for body in bodies:
         kept: list[Triple] = []
         for pattern in body:
-            product *= max(1, sum(_agrees(pattern, triple) for triple in set(data)))
+            product *= max(1, sum(agrees(pattern, triple) for triple in set(data)))
             if product > MAX_PRODUCT and (kept or result):
                 break
             kept.append(pattern)
@@ -208,7 +224,3 @@ def _cut(bodies: list[tuple[Triple, ...]], data: Sequence[Triple]) -> list[tuple
         if product > MAX_PRODUCT:
             break
     return result
-
-
-def _agrees(pattern: Triple, triple: Triple) -> bool:
-    return all(want[0] in "?_" or want == have for want, have in zip(pattern, triple, strict=True))

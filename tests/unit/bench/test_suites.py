@@ -30,7 +30,7 @@ TINY = {
             hub=hub.Sizes(edges=1_000, events=40),
             many=many.Sizes(queries=30, window=1_000, triples=3_000, repeat=1),
             reevaluation=reevaluation.Sizes(
-                widths=(10, 1000), names=("q2", "q4"), reports=2, events=50, streamed=500
+                widths=(10, 1000), names=("q2", "q4"), reports=2, events=50, streamed=500, repeat=1
             ),
         ),
     ),
@@ -46,7 +46,8 @@ GROUPS = {
         "hub",
         "many queries",
         "bytes",
-        "re-evaluation",
+        "re-evaluation by pyoxigraph",
+        "re-evaluation by ourselves",
     },
 }
 

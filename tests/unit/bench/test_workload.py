@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thalweg.bench.reevaluation import break_even
-from thalweg.bench.workload import Cost, Encoded, best_costs, find_data, text_rows
+from thalweg.bench.workload import STREAM, Cost, Encoded, best_costs, find_data, text_rows
 
 
 def stream(count: int) -> Encoded:
@@ -33,6 +33,20 @@ def test_each_delete_comes_after_its_insert_and_not_too_late() -> None:
     ages = [inserts[place] - number[changing.s[place]] for place in deletes.tolist()]
     assert min(ages) > 0
     assert max(ages) <= 101, "counted in inserts"
+
+
+def test_a_repeated_stream_has_new_nodes_and_the_same_predicates_and_classes() -> None:
+    rdf_type = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
+    plain = Encoded([f"<n:a> {rdf_type} <c:C> .\n<n:a> <p:p> <n:b> .\n<n:b> <p:p> <n:c> .\n".encode()])
+    twice = plain.repeated(2)
+    assert len(twice) == 6
+    assert np.array_equal(twice.s[:3], plain.s)
+    assert not set(twice.s[3:]) & set(plain.s)
+    assert twice.p.tolist() == plain.p.tolist() * 2
+    assert twice.o[3] == plain.o[0]
+    assert twice.o[4] == twice.s[5], "what was joined is joined in the repetition, too"
+    text = f"SELECT * FROM STREAM <{STREAM}> WHERE {{ ?x {rdf_type} <c:C> . ?x <p:p> ?y . ?y <p:p> ?z }}"
+    assert twice.run([text], tail=6, warm=0).rows == 2
 
 
 def test_triples_come_back_as_text() -> None:

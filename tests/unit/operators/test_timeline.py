@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,8 +13,24 @@ from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
 from thalweg.kernels.store import FOREVER
 from thalweg.operators.timeline import CountedRows, Timeline, consolidate
 
-ends = st.one_of(st.integers(0, 20), st.just(int(FOREVER)))
-lives = st.tuples(st.sampled_from([1, -1]), st.integers(0, 20), ends, st.integers(0, 3), st.integers(0, 3))
+YEAR_10000 = 253_402_300_800_000_000
+near = st.integers(0, 20)
+far = st.one_of(
+    near,
+    st.integers(0, 1 << 30),
+    st.integers(-YEAR_10000, YEAR_10000),
+    st.sampled_from([0, 63, 64, -1, -64, YEAR_10000, int(FOREVER) - 1, -int(FOREVER) - 1]),
+)
+
+
+def lives(times):
+    ends = st.one_of(times, st.just(int(FOREVER)))
+    return st.tuples(st.sampled_from([1, -1]), times, ends, st.integers(0, 3), st.integers(0, 3))
+
+
+def calls(times):
+    """Lives that come, and how far time goes then."""
+    return st.lists(st.tuples(st.lists(lives(times), max_size=200), times), max_size=5)
 
 
 def solutions(rows: list[tuple[int, ...]]) -> np.ndarray:
@@ -24,24 +41,78 @@ def solutions(rows: list[tuple[int, ...]]) -> np.ndarray:
     return out
 
 
-@given(st.lists(st.tuples(st.lists(lives, max_size=200), st.integers(0, 25)), max_size=5))
-def test_a_timeline_gives_every_signed_row_once_in_time_order(steps):
+def entries(rows: list[tuple[int, ...]]) -> list[tuple[int, int, tuple[int, ...]]]:
+    """Beginnings and ends: time, weight, bindings."""
+    begun = [(begin, weight, tuple(binding)) for weight, begin, _, *binding in rows]
+    ended = [(end, -weight, tuple(binding)) for weight, _, end, *binding in rows if end != FOREVER]
+    return begun + ended
+
+
+def popped(timeline: Timeline, until: int) -> Counter[tuple[int, int, tuple[int, ...]]]:
+    times, weights, values = timeline.pop(until)
+    assert (times[1:] >= times[:-1]).all()
+    return Counter(zip(times.tolist(), weights.tolist(), map(tuple, values.tolist()), strict=True))
+
+
+@given(st.one_of(calls(near), calls(far)), st.booleans(), st.booleans())
+def test_a_timeline_gives_every_signed_row_once_in_time_order(steps, ordered, saved):
     timeline = Timeline(2)
-    expected: list[tuple[int, int, tuple[int, int]]] = []
+    expected: list[tuple[int, int, tuple[int, ...]]] = []
     for rows, until in steps:
+        rows = sorted(rows, key=lambda row: row[1]) if ordered else rows
         timeline.schedule(solutions(rows))
-        for weight, begin, end, *binding in rows:
-            expected.append((begin, weight, tuple(binding)))
-            if end != FOREVER:
-                expected.append((end, -weight, tuple(binding)))
-        times, weights, values = timeline.pop(until)
-        assert (times[1:] >= times[:-1]).all()
-        got = Counter(zip(times.tolist(), weights.tolist(), map(tuple, values.tolist()), strict=True))
-        assert got == Counter(entry for entry in expected if entry[0] <= until)
+        expected += entries(rows)
+        if saved:
+            state = timeline.state()
+            timeline = Timeline(2)
+            timeline.restore(state)
+        assert popped(timeline, until) == Counter(entry for entry in expected if entry[0] <= until)
         expected = [entry for entry in expected if entry[0] > until]
         assert len(timeline) == len(expected)
         assert timeline.due == min((time for time, *_ in expected), default=None)
         assert Counter(map(tuple, timeline.rows().tolist())) == Counter(row for *_, row in expected)
+
+
+def stream(rng: np.random.Generator, events: int, spread: int, begin: int = 0) -> list[tuple[int, ...]]:
+    """One life an instant, each of a random length."""
+    return [
+        (1, begin + k, begin + k + 1 + int(length), k, 0)
+        for k, length in enumerate(rng.integers(0, spread, events))
+    ]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 500])
+@pytest.mark.parametrize("spread", [1, 50, 10**4, 10**12])
+def test_a_timeline_follows_a_stream_in_batches_of_any_size(batch, spread):
+    rng = np.random.default_rng(batch * spread)
+    rows = stream(rng, 2000, spread)
+    timeline = Timeline(2)
+    for start in range(0, len(rows), batch):
+        part = rows[start : start + batch]
+        timeline.schedule(solutions(part))
+        until = part[-1][1]
+        got = popped(timeline, until)
+        # Everything before has been taken: what is due now is of this batch or ends within it.
+        known = entries(rows[: start + batch])
+        assert got == Counter(entry for entry in known if part[0][1] <= entry[0] <= until)
+
+
+def test_a_timeline_gives_its_memory_back():
+    rng = np.random.default_rng(0)
+    timeline = Timeline(2)
+    timeline.schedule(solutions(stream(rng, 100_000, 10**6)))
+    large = timeline.nbytes
+    assert large < 1.6 * 32 * len(timeline)
+    assert len(timeline.pop(2 * 10**6)[0]) == 200_000
+    for k in range(1000):
+        timeline.schedule(solutions(stream(rng, 1, 50, begin=3 * 10**6 + k)))
+        timeline.pop(3 * 10**6 + k)
+    assert 0 < len(timeline) < 50
+    assert timeline.nbytes < 64 * 1024
+
+
+def test_a_timeline_without_rows_has_next_to_no_memory():
+    assert Timeline(2).nbytes == 0
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 4), st.integers(0, 4)), max_size=300)))

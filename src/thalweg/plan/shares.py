@@ -1,0 +1,181 @@
+"""Shares: how the triples of a query are spread over shards (HyperCube), so that each solution is found once.
+
+Shards are the cells of a grid. A variable with a share is a dimension of it; the value of the variable is hashed to
+a coordinate. A triple that fits a pattern goes to the cells that agree with it in the dimensions of the pattern's
+variables, and to all along the other dimensions. The triples of a solution meet in the one cell that agrees with
+all of them.
+
+One triple may fit several patterns in different ways. A *role* is a way of routing; each role is a stream of its own
+in a cell, so that a pattern sees a triple only where it was sent for its sake, and nothing is found twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from thalweg.algebra.nodes import Pattern, Query, Source, Var
+from thalweg.algebra.windows import Range
+
+Dimensions = tuple[int | None, int | None, int | None]
+"""For subject, predicate and object: the dimension of the grid that the term decides, if any."""
+
+_MARK = "\x1f"
+
+
+@dataclass(frozen=True)
+class Role:
+    """A way of routing: which positions decide which dimensions, and the patterns that are served by it."""
+
+    dimensions: Dimensions
+    patterns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The grid of a query. Without roles, everything goes to one shard, or whole events to one of `shards`."""
+
+    shares: tuple[tuple[str, int], ...] = ()
+    roles: tuple[Role, ...] = ()
+    events: int = 1
+    reason: str = ""
+
+    @property
+    def shards(self) -> int:
+        """The number of cells."""
+        return self.events if not self.roles else prod(share for _, share in self.shares)
+
+    def copies(self, pattern: Pattern) -> int:
+        """How many cells a triple goes to for the sake of a pattern."""
+        return prod(share for name, share in self.shares if name not in pattern.variables)
+
+    def roles_of(self, query: Query, stream: str) -> list[int]:
+        """The roles in which triples of a stream are needed."""
+        if not self.roles:
+            return [0]
+        read = {
+            number
+            for number, role in enumerate(self.roles)
+            if any(stream in query.sources[query.patterns[k].source].streams for k in role.patterns)
+        }
+        used = {pattern.source for pattern in query.patterns}
+        idle = any(k not in used and stream in source.streams for k, source in enumerate(query.sources))
+        return sorted(read | {0} if idle or not read else read)
+
+    def stream_of(self, stream: str, role: int) -> str:
+        """The name by which a cell knows the triples of a stream that come in a role.
+
+        >>> Shares().stream_of("http://ex/s", 0)
+        'http://ex/s'
+        """
+        return stream if len(self.roles) < 2 else f"{stream}{_MARK}{role}"
+
+    def in_a_cell(self, query: Query) -> Query:
+        """The query as a cell asks it: each pattern reads the streams of its role."""
+        if len(self.roles) < 2:
+            return query
+        sources: dict[tuple[int, int], Source] = {}
+        role_of = {pattern: number for number, role in enumerate(self.roles) for pattern in role.patterns}
+        keys = [(pattern.source, role_of[k]) for k, pattern in enumerate(query.patterns)]
+        used = {source for source, _ in keys}
+        keys += [(k, 0) for k in range(len(query.sources)) if k not in used]
+        for place, role in keys:
+            source = query.sources[place]
+            streams = tuple(self.stream_of(stream, role) for stream in source.streams)
+            sources.setdefault((place, role), replace(source, streams=streams))
+        places = list(sources)
+        patterns = tuple(
+            replace(pattern, source=places.index(key))
+            for pattern, key in zip(query.patterns, keys, strict=False)
+        )
+        return replace(query, sources=tuple(sources.values()), patterns=patterns)
+
+
+def plain_stream(name: str) -> str:
+    """The stream behind the name by which a cell knows it."""
+    return name.partition(_MARK)[0]
+
+
+def plan_shares(query: Query, shards: int, sizes: Mapping[int, float] | None = None) -> Shares:
+    """The grid of at most `shards` cells in which the fullest cell has the least to hold.
+
+    `sizes` says how many triples fit each pattern (or in what proportion); unknown ones count as one. Where a
+    query cannot be split without changing its answer, everything goes to one shard, and `reason` says why.
+    """
+    if shards < 1:
+        raise ValueError(f"there is at least one shard, not {shards}")
+    if shards == 1:
+        return Shares(reason="one was asked for")
+    if query.by_count:
+        return Shares(reason="a window that counts has to see every event")
+    if query.per_event:
+        return Shares(events=shards, reason="[NOW] asks of each event alone: whole events are spread")
+    if query.tells_empty:
+        return Shares(reason="only one that sees the whole answer can tell that it is empty")
+    if query.operator == "RSTREAM" and not all(_in_steps(source) for source in query.sources):
+        return Shares(reason="RSTREAM repeats the whole answer wherever a part of it changes")
+    allowed = _ends(query) or query.variables
+    if query.distinct or query.operator in ("ISTREAM", "DSTREAM"):
+        # Equal rows must meet: their cell has to follow from what they show.
+        allowed = tuple(name for name in allowed if name in query.select)
+    weights = [(sizes or {}).get(k, 1.0) for k in range(len(query.patterns))]
+    shares = min(_grids(allowed, shards), key=lambda grid: _cost(query, weights, grid))
+    if not shares:
+        return Shares(reason="there is no variable that could decide where a triple goes")
+    return Shares(shares, _roles(query, shares), reason=_reason(query, shares))
+
+
+def _ends(query: Query) -> tuple[str, ...]:
+    """The variables that are a subject or an object somewhere: there are too few predicates to spread by."""
+    ends = {
+        term.name for pattern in query.patterns for term in (pattern.s, pattern.o) if isinstance(term, Var)
+    }
+    return tuple(name for name in query.variables if name in ends)
+
+
+def _in_steps(source: Source) -> bool:
+    window = source.window
+    return isinstance(window, Range) and window.looks is not None
+
+
+def _grids(names: Sequence[str], cells: int) -> Iterator[tuple[tuple[str, int], ...]]:
+    """All ways to give variables shares, with at most so many cells; the empty grid is one of them."""
+    if not names:
+        yield ()
+        return
+    for share in range(1, cells + 1):
+        for rest in _grids(names[1:], cells // share):
+            yield ((names[0], share), *rest) if share > 1 else rest
+
+
+def _cost(
+    query: Query, weights: Sequence[float], grid: tuple[tuple[str, int], ...]
+) -> tuple[float, float, int, int]:
+    """What a cell holds, what is sent, how many are spread by objects only (often few of them are very frequent), and
+    the number of cells: all of them better if smaller.
+    """
+    held = sent = 0.0
+    cells = prod(share for _, share in grid)
+    for pattern, weight in zip(query.patterns, weights, strict=True):
+        copies = prod(share for name, share in grid if name not in pattern.variables)
+        held += weight * copies / cells
+        sent += weight * copies
+    subjects = {pattern.s.name for pattern in query.patterns if isinstance(pattern.s, Var)}
+    return round(held, 9), round(sent, 9), sum(name not in subjects for name, _ in grid), cells
+
+
+def _roles(query: Query, shares: tuple[tuple[str, int], ...]) -> tuple[Role, ...]:
+    place = {name: k for k, (name, _) in enumerate(shares)}
+    served: dict[Dimensions, list[int]] = {}
+    for number, pattern in enumerate(query.patterns):
+        s, p, o = (place.get(term.name) if isinstance(term, Var) else None for term in pattern.terms)
+        served.setdefault((s, p, o), []).append(number)
+    return tuple(Role(dimensions, tuple(patterns)) for dimensions, patterns in served.items())
+
+
+def _reason(query: Query, shares: tuple[tuple[str, int], ...]) -> str:
+    everywhere = set.intersection(*(set(pattern.variables) for pattern in query.patterns))
+    if len(shares) == 1 and shares[0][0] in everywhere:
+        return f"every pattern binds {Var(shares[0][0])}: none needs a copy"
+    return "the fullest cell has the least to hold"

@@ -1,0 +1,114 @@
+"""Chunks whose events are known already: `number` is an event's place in its chunk, `time` is its time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from thalweg.kernels.frame import scopes_of
+from thalweg.rdf.arena import Arena, Ids
+from thalweg.rdf.chunk import NO_TIME, Chunk
+from thalweg.rdf.events import EventBatch
+from thalweg.rdf.ntriples import scope_of
+
+
+class Stamped:
+    """Puts the events of a stream's chunks into the order of their times, batch by batch.
+
+    Chunks that come together are one batch: where messages come through several channels at once, their order means
+    nothing, and an event is late only by what earlier batches have seen. Each event has at least one row in its
+    chunk; one with s = 0 says only that the event is there.
+    """
+
+    def __init__(self, stream: str, arena: Arena) -> None:
+        self.stream = stream
+        self.arena = arena
+        self._scope = scope_of(stream)
+        self._events = 0
+        self._clock = NO_TIME
+
+    def frame(self, chunks: Sequence[Chunk]) -> EventBatch:
+        """The events of chunks that came together."""
+        counts = [int(chunk.number[-1]) + 1 if len(chunk) else 0 for chunk in chunks]
+        bases = np.cumsum([self._events, *counts])
+        columns = [
+            self._scoped(chunk, chunk.number + base) for chunk, base in zip(chunks, bases, strict=False)
+        ]
+        event, time, g, s, p, o, op = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        first = np.concatenate([np.ones(min(event.size, 1), np.bool_), event[1:] != event[:-1]])
+        times = time[first]
+        order = np.argsort(times, kind="stable")
+        place = np.empty(order.size, np.int64)
+        place[order] = np.arange(order.size)
+        before = np.concatenate([[self._clock], times[order]])
+        before = np.maximum.accumulate(before)
+        place_of_row = place[event - bases[0]]
+        rows = np.flatnonzero(s != 0)
+        rows = rows[np.argsort(place_of_row[rows], kind="stable")]
+        self._events = int(bases[-1])
+        self._clock = int(before[-1])
+        return EventBatch(
+            self.stream,
+            time[rows],
+            event[rows],
+            g[rows],
+            s[rows],
+            p[rows],
+            o[rows],
+            self._clock,
+            tuple(reject for chunk in chunks for reject in chunk.rejects),
+            int(order.size),
+            op[rows],
+            before[place_of_row[rows]],
+        )
+
+    def _scoped(self, chunk: Chunk, event: Ids) -> tuple[Ids, ...]:
+        """The columns of a chunk, blank nodes in the scope of their event."""
+        s, o = chunk.s, chunk.o
+        if chunk.bnodes:
+            rows = np.flatnonzero(s)
+            scopes = np.empty(rows.size, np.int64)
+            scopes_of(self._scope, event[rows], scopes)
+            s, o = (self._renamed(column, rows, scopes) for column in (s, o))
+        return event, chunk.time, chunk.g, s, chunk.p, o, chunk.op
+
+    def _renamed(self, column: Ids, rows: Ids, scopes: Ids) -> Ids:
+        named = column[rows]
+        self.arena.rescope(named, scopes)
+        renamed = column.copy()
+        renamed[rows] = named
+        return renamed
+
+    def live(self) -> Ids:
+        """Ids that are still referred to: none."""
+        return np.empty(0, np.int64)
+
+    def state(self) -> bytes:
+        """What is needed to go on."""
+        return json.dumps({"events": self._events, "clock": self._clock}).encode()
+
+    def restore(self, state: bytes) -> None:
+        """Go on from what `state` gave."""
+        front = json.loads(state)
+        self._events, self._clock = front["events"], front["clock"]
+
+
+def joined(blobs: Sequence[bytes]) -> bytes:
+    """Several byte strings as one."""
+    sizes = np.array([len(blobs), *map(len, blobs)], np.int64)
+    return sizes.tobytes() + b"".join(blobs)
+
+
+def parted(data: bytes) -> list[bytes]:
+    """The byte strings of `joined`.
+
+    >>> parted(joined([b"a", b"", b"bc"]))
+    [b'a', b'', b'bc']
+    """
+    count = int(np.frombuffer(data, np.int64, 1)[0])
+    sizes = np.frombuffer(data, np.int64, count, 8)
+    ends = 8 * (count + 1) + np.concatenate([[0], np.cumsum(sizes)])
+    return [data[start:end] for start, end in pairwise(ends.tolist())]

@@ -1,0 +1,138 @@
+"""Routing: which rows of a chunk go to which shard, and in which role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Const, Pattern, Query, Var
+from thalweg.plan.shares import Shares
+from thalweg.rdf.arena import Arena, Ids
+from thalweg.rdf.chunk import NO_TIME, Chunk
+
+Mask = NDArray[np.bool_]
+TRIPLES, GRAPHS, EVENTS = "triples", "graphs", "events"
+"""How a chunk is going to be framed."""
+
+
+class Parcel(NamedTuple):
+    """The rows of a chunk for one shard, in one role."""
+
+    shard: int
+    stream: str
+    chunk: Chunk
+
+
+@dataclass(frozen=True)
+class Router:
+    """Splits chunks by the shares of a query.
+
+    Every shard gets a parcel of every chunk in every role, so that all of them know all events and their times and
+    agree on what is late. Which rows are in it is decided by the texts of their terms alone. What a chunk has to say
+    beside its rows (rejects, and where they are) is told by the first parcel only.
+    """
+
+    query: Query
+    shares: Shares
+
+    def split(self, stream: str, mode: str, chunk: Chunk, arena: Arena) -> Iterator[Parcel]:
+        """The parcels of a chunk of a stream."""
+        roles = self.shares.roles_of(self.query, stream)
+        if self.shares.shards == 1:
+            yield Parcel(0, self.shares.stream_of(stream, 0), chunk)
+            return
+        said = chunk
+        for role in roles:
+            wanted, place = self._places(stream, mode, role, chunk, arena)
+            name = self.shares.stream_of(stream, role)
+            for shard in range(self.shares.shards):
+                mine = wanted & (place == self._place_of(role, shard))
+                yield Parcel(shard, name, _share(said, mode, mine))
+                said = replace(chunk, rejects=(), unnamed=0)
+
+    def _places(
+        self, stream: str, mode: str, role: int, chunk: Chunk, arena: Arena
+    ) -> tuple[Mask, NDArray[np.int64]]:
+        """The rows that are needed in a role, and the place of each in the dimensions that the role decides."""
+        if not self.shares.roles:
+            key = {TRIPLES: chunk.s, GRAPHS: chunk.g, EVENTS: chunk.number}[mode]
+            spread = chunk.number if mode == EVENTS else _spread(arena.keys(key))
+            return np.ones(len(chunk), np.bool_), spread % self.shares.events
+        place = np.zeros(len(chunk), np.int64)
+        decided = set()
+        for dimension, column in zip(
+            self.shares.roles[role].dimensions, (chunk.s, chunk.p, chunk.o), strict=True
+        ):
+            if dimension is not None and dimension not in decided:
+                decided.add(dimension)
+                share = self.shares.shares[dimension][1]
+                place += _spread(arena.keys(column)) % share * self._strides[dimension]
+        wanted = np.zeros(len(chunk), np.bool_)
+        for number in self.shares.roles[role].patterns:
+            pattern = self.query.patterns[number]
+            if stream in self.query.sources[pattern.source].streams:
+                wanted |= _fits(pattern, chunk, arena)
+        return wanted, place
+
+    def _place_of(self, role: int, shard: int) -> int:
+        """The place of a shard in the dimensions that a role decides."""
+        if not self.shares.roles:
+            return shard
+        decided = {dimension for dimension in self.shares.roles[role].dimensions if dimension is not None}
+        return sum(shard // self._strides[k] % self.shares.shares[k][1] * self._strides[k] for k in decided)
+
+    @property
+    def _strides(self) -> list[int]:
+        strides, stride = [], 1
+        for _, share in self.shares.shares:
+            strides.append(stride)
+            stride *= share
+        return strides
+
+
+def _spread(keys: Ids) -> NDArray[np.int64]:
+    # High bits: the low ones choose places in hash tables, which would be left empty by a shard that has only some.
+    return (keys >> 33) & 0x3FFFFFFF
+
+
+def _fits(pattern: Pattern, chunk: Chunk, arena: Arena) -> Mask:
+    """The rows that a pattern can match."""
+    fits = np.ones(len(chunk), np.bool_)
+    seen: dict[str, Ids] = {}
+    for term, column in zip(pattern.terms, (chunk.s, chunk.p, chunk.o), strict=True):
+        if isinstance(term, Const):
+            fits &= column == (arena.find(term.text.encode()) or -1)
+        elif isinstance(term, Var):
+            if term.name in seen:
+                fits &= column == seen[term.name]
+            seen[term.name] = column
+    return fits
+
+
+def _share(chunk: Chunk, mode: str, mine: Mask) -> Chunk:
+    """The rows of a shard, and what it has to know of the others: where events begin, and their times."""
+    if mode == TRIPLES:
+        return chunk.picked(np.flatnonzero(mine & (chunk.p != 0)))
+    said = (chunk.s == 0) | (chunk.time != NO_TIME) if mode == GRAPHS else chunk.s == 0
+    mine = mine & ~said
+    # The first row of an event stands for its beginning, also where it is not wanted.
+    rows = np.flatnonzero(mine | said | _begins(chunk, mode))
+    picked = chunk.picked(rows)
+    other = ~(mine | said)[rows]
+    if not other.any():
+        return picked
+    s, p, o = (np.where(other, 0, column) for column in (picked.s, picked.p, picked.o))
+    return replace(picked, s=s, p=p, o=o)
+
+
+def _begins(chunk: Chunk, mode: str) -> Mask:
+    begins = np.zeros(len(chunk), np.bool_)
+    named = np.flatnonzero(chunk.g != 0) if mode == GRAPHS else np.arange(len(chunk))
+    key = (chunk.g if mode == GRAPHS else chunk.number)[named]
+    begins[named[:1]] = True
+    begins[named[1:][key[1:] != key[:-1]]] = True
+    return begins

@@ -1,0 +1,72 @@
+"""Columns of a result: variables as columns of their own, with the types that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from thalweg.errors import UsageError
+
+TERM, STRING = "term", "string"
+_FIXED = ("at", "op", "window", "event", "bindings")
+# A literal's lexical form is between its quotes; an IRI between its brackets.
+_LEXICAL = r'(?s)^"(.*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?$'
+_IRI = r"^<(.*)>$"
+
+
+def columns(results: DataFrame, variables: Sequence[str] | Mapping[str, str]) -> DataFrame:
+    """The results of `run` with a column for each variable, instead of the map of bindings.
+
+    A name alone, or the type `term`, gives the term as N-Triples. `string` gives IRIs and lexical forms bare; any other
+    type of Spark (`long`, `double`, `boolean`, `timestamp`, `decimal(10, 2)`) is read from the lexical form. A value
+    that its type does not allow is null; keep `bindings` beside it (`columns` leaves it where it is named) to see such.
+    """
+    wanted = variables if isinstance(variables, Mapping) else dict.fromkeys(variables, TERM)
+    if "bindings" not in results.columns:
+        raise UsageError(
+            "columns are made of the results of thalweg.spark.run: there is no column 'bindings'"
+        )
+    if taken := [name for name in wanted if name in _FIXED and name != "bindings"]:
+        raise UsageError(f"?{taken[0]} has the name of a column that is there: rename the variable")
+    made = [
+        _typed(results["bindings"][name], kind).alias(name)
+        for name, kind in wanted.items()
+        if name != "bindings"
+    ]
+    kept = [name for name in results.columns if name != "bindings" or "bindings" in wanted]
+    return results.select(*kept, *made)
+
+
+def _typed(term: Column, kind: str) -> Column:
+    if kind == TERM:
+        return term
+    if kind == STRING:
+        iri = F.regexp_extract(term, _IRI, 1)
+        return (
+            F.when(term.startswith("<"), iri)
+            .when(term.startswith('"'), _unescaped(_lexical(term)))
+            .otherwise(term)
+        )
+    return F.when(term.startswith('"'), _lexical(term).try_cast(kind))
+
+
+def _lexical(term: Column) -> Column:
+    return F.regexp_extract(term, _LEXICAL, 1)
+
+
+def _unescaped(text: Column) -> Column:
+    # A canonical text has few escapes. The backslash itself is put aside first, so that what it hides stays hidden.
+    aside = "\ue000"
+    text = F.replace(text, F.lit("\\\\"), F.lit(aside))
+    for escape, character in (
+        ("\\n", "\n"),
+        ("\\r", "\r"),
+        ("\\t", "\t"),
+        ('\\"', '"'),
+        ("\\b", "\b"),
+        ("\\f", "\f"),
+    ):
+        text = F.replace(text, F.lit(escape), F.lit(character))
+    return F.replace(text, F.lit(aside), F.lit("\\"))

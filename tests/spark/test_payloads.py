@@ -1,0 +1,172 @@
+"""Payloads as events: times, deletes, graphs, blank nodes, and what is wrong with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from thalweg.engine import Session
+from thalweg.io.files import ReadOptions
+from thalweg.rdf.arena import Arena
+from thalweg.rdf.chunk import Chunk, Reject
+from thalweg.rdf.prune import Prune
+from thalweg.rdf.stamped import Stamped
+from thalweg.spark.payloads import read_payloads
+
+S = "http://ex/s"
+AT = "<http://www.w3.org/ns/prov#generatedAtTime>"
+TYPES = {
+    "time": pa.int64(),
+    "said": pa.string(),
+    "timed": pa.bool_(),
+    "payload": pa.binary(),
+    "op": pa.string(),
+}
+
+
+def row(payload: bytes | None, **more: Any) -> dict[str, Any]:
+    usual = {
+        "stream": S,
+        "source": None,
+        "syntax": "nt",
+        "payload": payload,
+        "time": 0,
+        "said": None,
+        "timed": True,
+        "op": None,
+    }
+    return {**usual, **more}
+
+
+def read(*rows: dict[str, Any], prune: Prune | None = None) -> tuple[Arena, Chunk, int]:
+    schema = pa.schema([(name, TYPES.get(name, pa.string())) for name in rows[0]])
+    batch = pa.RecordBatch.from_pylist(list(rows), schema=schema)
+    return read_payloads(prune or Prune.everything(), ReadOptions(), batch)
+
+
+def told(arena: Arena, chunk: Chunk) -> list[tuple[int, int, int, str]]:
+    """Event, time, op and subject of each row that is data."""
+    return [
+        (int(chunk.number[k]), int(chunk.time[k]), int(chunk.op[k]), arena.text(int(chunk.s[k])))
+        for k in range(len(chunk))
+        if chunk.s[k]
+    ]
+
+
+def test_a_payload_with_a_time_is_one_event() -> None:
+    arena, chunk, size = read(
+        row(b"<a:1> <a:p> <a:o> .\n<a:2> <a:p> <a:o> .", time=5000),
+        row(b"<a:3> <a:p> <a:o> <a:g> .\n", time=4000, op="delete"),
+        row(b"", time=7000),
+    )
+    assert told(arena, chunk) == [(0, 5000, 1, "<a:1>"), (0, 5000, 1, "<a:2>"), (1, 4000, -1, "<a:3>")]
+    assert (chunk.statements, int(chunk.number[-1]), chunk.rejects) == (3, 2, ())
+    assert size == 67, "with the line ends that were missing"
+
+
+def test_a_time_may_be_a_text() -> None:
+    _, chunk, _ = read(row(b"<a:1> <a:p> <a:o> .", time=None, said="1970-01-01T00:00:01.5Z"))
+    assert chunk.time.tolist() == [1_500_000]
+
+
+def test_graphs_say_their_times_themselves() -> None:
+    text = (
+        f'<a:1> <a:p> <a:o> <a:g> .\n<a:g> {AT} "2" .\n<a:h> {AT} "3" .\n'
+        "<a:2> <a:p> <a:o> <a:h> .\n<a:3> <a:p> <a:o> <a:g> .\n"
+    )
+    arena, chunk, _ = read(row(text.encode(), syntax="nq", timed=False))
+    assert sorted(told(arena, chunk), key=lambda t: t[3]) == sorted(
+        [
+            (e, t, 1, s)
+            for s, t in (("<a:1>", 2000), ("<a:2>", 3000), ("<a:3>", 2000))
+            for e in [_event(chunk, t)]
+        ],
+        key=lambda t: t[3],
+    )
+    assert len(set(chunk.number.tolist())) == 2
+
+
+def _event(chunk: Chunk, time: int) -> int:
+    return int(chunk.number[np.flatnonzero(chunk.time == time)[0]])
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (row(None), "no payload"),
+        (row(b"<a:1> <a:p> <a:o> .", time=None), "no time"),
+        (row(b"<a:1> <a:p> <a:o> .", said="yesterday"), "not an instant"),
+        (row(b"<a:1> <a:p> <a:o> .", op="upsert"), "upsert"),
+        (row(b"<a:1> <a:p> <a:o> <a:g> .", syntax="nq", timed=False), "<a:g> has no time"),
+        (row(b"<a:1> <a:p> <a:o> .", syntax="nq", timed=False), "says its time"),
+        (row(b"<a:1> <a:p>", syntax="turtle"), "not turtle"),
+        (row(b"\xff\xfe\x00", syntax="jsonld"), "not jsonld"),
+        (row(b"<a:1> <a:p> oops .\n"), "oops"),
+        (row(b"\x00\xff\xfe garbage"), ""),
+    ],
+)
+def test_a_bad_payload_is_refused_and_its_neighbours_are_not(given: dict[str, Any], reason: str) -> None:
+    good = row(b"<a:good> <a:p> <a:o> .", time=1000)
+    arena, chunk, _ = read(good, {**given, "source": "topic/0/17"}, good)
+    assert [subject for _, _, _, subject in told(arena, chunk)] == ["<a:good>", "<a:good>"]
+    (reject,) = chunk.rejects
+    assert reject.source == "topic/0/17"
+    assert reason in reject.reason or reason in reject.text
+
+
+def test_a_bad_line_is_told_with_its_place_in_its_payload() -> None:
+    text = b"<a:1> <a:p> <a:o> .\n\n<a:2> <a:p> .\n<a:3> <a:p> <a:o> .\n"
+    arena, chunk, _ = read(row(text), row(text, source="second"))
+    assert [(reject.source, reject.line) for reject in chunk.rejects] == [(S, 3), ("second", 3)]
+    assert isinstance(chunk.rejects[0], Reject)
+    assert len(told(arena, chunk)) == 4
+
+
+@pytest.mark.parametrize(
+    ("syntax", "text"),
+    [
+        ("turtle", b"@prefix a: <http://ex/> . a:x a:p a:y, a:z ."),
+        ("trig", b"@prefix a: <http://ex/> . a:g { a:x a:p a:y, a:z }"),
+        ("n3", b"@prefix a: <http://ex/> . a:x a:p a:y, a:z ."),
+        (
+            "jsonld",
+            b'{"@id": "http://ex/x", "http://ex/p": [{"@id": "http://ex/y"}, {"@id": "http://ex/z"}]}',
+        ),
+        (
+            "rdfxml",
+            b'<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:a="http://ex/">'
+            b'<rdf:Description rdf:about="http://ex/x"><a:p rdf:resource="http://ex/y"/><a:p rdf:resource="http://ex/z"/>'
+            b"</rdf:Description></rdf:RDF>",
+        ),
+    ],
+)
+def test_other_formats_are_read_by_a_complete_parser(syntax: str, text: bytes) -> None:
+    arena, chunk, _ = read(row(text, syntax=syntax))
+    assert sorted(arena.texts(chunk.o)) == ["<http://ex/y>", "<http://ex/z>"]
+
+
+def test_messages_of_one_batch_are_taken_in_the_order_of_their_times() -> None:
+    session = Session()
+    query = session.register(f"SELECT ?x ?y FROM STREAM <{S}> [RANGE 10] WHERE {{ ?x <a:p> ?y }}")
+    framer = Stamped(S, session.arena)
+    chunks = []
+    for rows in (
+        [row(b"<a:1> <a:p> _:b .", time=9000), row(b"<a:2> <a:p> _:b .", time=2000)],
+        [row(b"<a:3> <a:p> <a:o> .", time=5000), row(b"<a:3> <a:p> <a:o> .", time=6000, op="-")],
+    ):
+        arena, chunk, _ = read(*rows, prune=session.prune())
+        chunks.append(Chunk.unpack(chunk.pack(arena), session.arena))
+    batch = framer.frame(chunks)
+    session.push_events(batch)
+    answers = query.poll()
+    assert [(r.at, r.op, r["x"]) for r in answers] == [
+        (2000, "+", "<a:2>"),
+        (5000, "+", "<a:3>"),
+        (6000, "-", "<a:3>"),
+        (9000, "+", "<a:1>"),
+    ]
+    assert answers[0]["y"] != answers[3]["y"], "labels hold within an event"
+    assert (batch.events, batch.clock, session.stats.late) == (4, 9000, 0)

@@ -1,0 +1,90 @@
+"""Shares: how many copies the theory allows, and who must not be split."""
+
+from __future__ import annotations
+
+import pytest
+
+from thalweg.lang import parse
+from thalweg.plan.shares import Shares, plan_shares
+
+HEAD = "SELECT {what} FROM STREAM <http://ex/s> [RANGE 10] WHERE {{ {body} }}"
+STAR = "?x <http://ex/p> ?a . ?x <http://ex/q> ?b . ?x <http://ex/r> ?c"
+CHAIN = "?a <http://ex/p> ?b . ?b <http://ex/p> ?c . ?c <http://ex/p> ?d"
+TRIANGLE = "?x <http://ex/p> ?y . ?y <http://ex/p> ?z . ?z <http://ex/p> ?x"
+SQUARE = "?a <http://ex/p> ?b . ?b <http://ex/p> ?c . ?c <http://ex/p> ?d . ?d <http://ex/p> ?a"
+APART = "?x <http://ex/p> ?y . ?a <http://ex/q> ?b"
+
+
+def planned(
+    body: str, shards: int, what: str = "*", sizes: dict[int, float] | None = None
+) -> tuple[Shares, list[int]]:
+    query = parse(HEAD.format(what=what, body=body))
+    shares = plan_shares(query, shards, sizes)
+    return shares, [shares.copies(pattern) for pattern in query.patterns]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7, 16])
+def test_a_star_needs_no_copies(shards: int) -> None:
+    shares, copies = planned(STAR, shards)
+    assert shares.shards == shards
+    assert copies == [1, 1, 1]
+
+
+@pytest.mark.parametrize("edge", [2, 3, 4])
+def test_a_triangle_needs_cube_root_copies(edge: int) -> None:
+    shares, copies = planned(TRIANGLE, edge**3)
+    assert shares.shards == edge**3
+    assert copies == [edge, edge, edge]
+
+
+def test_a_square_splits_two_opposite_corners() -> None:
+    shares, copies = planned(SQUARE, 16)
+    assert {name for name, _ in shares.shares} in ({"a", "c"}, {"b", "d"})
+    assert copies == [4, 4, 4, 4]
+
+
+def test_a_chain_splits_its_inner_variables() -> None:
+    shares, copies = planned(CHAIN, 4)
+    assert {name for name, _ in shares.shares} <= {"b", "c"}
+    assert copies[1] == 1
+
+
+def test_parts_that_are_not_connected_form_a_grid() -> None:
+    shares, copies = planned(APART, 4)
+    assert [share for _, share in shares.shares] == [2, 2]
+    assert copies == [2, 2]
+
+
+def test_the_larger_pattern_is_not_copied() -> None:
+    _, copies = planned(APART, 4, sizes={0: 100.0, 1: 1.0})
+    assert copies == [1, 4]
+
+
+def test_equal_rows_meet_where_the_answer_is_a_set() -> None:
+    shares, _ = planned(CHAIN, 4, what="DISTINCT ?a ?d")
+    assert {name for name, _ in shares.shares} <= {"a", "d"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT * FROM STREAM <http://ex/s> [ELEMENTS 5] WHERE { ?x ?p ?y }", "counts"),
+        (
+            "REGISTER RSTREAM <http://ex/o> AS SELECT * FROM STREAM <http://ex/s> [RANGE 5] WHERE { ?x ?p ?y }",
+            "RSTREAM",
+        ),
+        (
+            "SELECT * FROM STREAM <http://ex/s> [RANGE 5] WHERE { <http://ex/a> <http://ex/p> <http://ex/b> }",
+            "no variable",
+        ),
+    ],
+)
+def test_what_cannot_be_split_goes_to_one_shard_and_says_why(text: str, reason: str) -> None:
+    shares = plan_shares(parse(text), 4)
+    assert shares.shards == 1
+    assert reason in shares.reason
+
+
+def test_whole_events_are_spread_where_each_is_asked_alone() -> None:
+    shares = plan_shares(parse("SELECT * FROM STREAM <http://ex/s> [NOW] WHERE { ?x ?p ?y }"), 5)
+    assert (shares.shards, shares.roles) == (5, ())
