@@ -60,7 +60,15 @@ class Chunk:
         rows = self.s.size
         if not self.op.size:
             object.__setattr__(self, "op", np.ones(rows, dtype=np.int64))
-        if not self.number.size == self.g.size == rows == self.p.size == self.o.size == self.time.size == self.op.size:
+        if (
+            not self.number.size
+            == self.g.size
+            == rows
+            == self.p.size
+            == self.o.size
+            == self.time.size
+            == self.op.size
+        ):
             raise ValueError("columns of different lengths")
 
     def __len__(self) -> int:
