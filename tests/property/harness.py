@@ -134,7 +134,7 @@ class Feed:
 
     def restart(self) -> None:
         """Go on with what was saved, as if the process had ended."""
-        self.session = tw.Session.restore(self.session.save())
+        self.session = tw.Session.restore(self.session.save(), threads=self.session.threads)
         for emitted, query in zip(self.emitted, self.session.queries, strict=True):
             emitted.query = query
 

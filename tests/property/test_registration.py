@@ -7,7 +7,7 @@ its streams are those that they already had.
 
 from __future__ import annotations
 
-from inspect import signature
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +16,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thalweg as tw
+from thalweg import engine
 from thalweg.testing.snapshot import Event, Oracle
 from thalweg.testing.strategies import any_questions, streams
 
-OPTIONS: dict[str, dict[str, Any]] = {"incremental": {}, "re-evaluating": {"strategy": "reevaluate"}}
-if "threads" in signature(tw.Session).parameters:
-    OPTIONS |= {"two threads": {"threads": 2}, "four threads": {"threads": 4}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "incremental": {},
+    "re-evaluating": {"strategy": "reevaluate"},
+    "three threads": {"threads": 3},
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def always_threads() -> Iterator[None]:
+    """Every batch is worth threads, where there are some."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_MANY_ROWS", 0)
+        yield
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
