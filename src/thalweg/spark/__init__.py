@@ -15,15 +15,26 @@ if TYPE_CHECKING:
     from thalweg.spark.queries import read, run, run_files
     from thalweg.spark.sessions import require_java, session
     from thalweg.spark.source import register
-    from thalweg.spark.tables import columns
+    from thalweg.spark.tables import columns, messages
 
-__all__ = ["columns", "events", "read", "register", "require_java", "run", "run_files", "session"]
+__all__ = [
+    "columns",
+    "events",
+    "messages",
+    "read",
+    "register",
+    "require_java",
+    "run",
+    "run_files",
+    "session",
+]
 
 # Loaded when asked for: the processes in which Spark plans a source need no engine and start sooner.
 # No module here may have the name of one of these functions: it would take its place once imported.
 _HOMES = {
     "columns": "tables",
     "events": "frames",
+    "messages": "tables",
     "read": "queries",
     "register": "source",
     "require_java": "sessions",

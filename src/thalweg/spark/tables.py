@@ -1,10 +1,10 @@
-"""Columns of a result: variables as columns of their own, with the types that are asked for."""
+"""Results for sinks: variables as columns of their own with the types that are asked for, and rows as messages."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from thalweg.errors import UsageError
@@ -14,6 +14,8 @@ _FIXED = ("at", "op", "window", "event", "bindings")
 # A literal's lexical form is between its quotes; an IRI between its brackets.
 _LEXICAL = r'(?s)^"(.*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?$'
 _IRI = r"^<(.*)>$"
+# Spark's own default for JSON cuts off what is below a millisecond.
+_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 def columns(results: DataFrame, variables: Sequence[str] | Mapping[str, str]) -> DataFrame:
@@ -37,6 +39,21 @@ def columns(results: DataFrame, variables: Sequence[str] | Mapping[str, str]) ->
     ]
     kept = [name for name in results.columns if name != "bindings" or "bindings" in wanted]
     return results.select(*kept, *made)
+
+
+def messages(results: DataFrame, batch: int) -> DataFrame:
+    """The results of one batch (in `foreachBatch`) as messages: `key` and `value`, for Kafka or another queue.
+
+    The value is the row as JSON, with the number of the batch. A queue may get a batch twice, when it was written but
+    not yet noted as done. A batch that is run again has the same rows, and here the same keys: who reads takes the
+    first message of each key, and has every row once.
+    """
+    value = F.to_json(F.struct(F.lit(batch).alias("batch"), *results.columns), _TIMES)
+    # Rows may come in another order when a batch is run again. Equal rows are counted.
+    equal = Window.partitionBy("value").orderBy("value")
+    place = F.row_number().over(equal)
+    key = F.concat_ws("-", F.lit(batch), F.sha2("value", 256), place)
+    return results.select(value.alias("value")).select(key.alias("key"), "value")
 
 
 def _typed(term: Column, kind: str) -> Column:
