@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql.streaming.stateful_processor import TimerValues
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 from thalweg.answers import Row
 from thalweg.engine import Session
@@ -32,6 +32,16 @@ class Store:
 
     def __init__(self) -> None:
         self.values: dict[Any, bytes] = {}
+        self.timers: set[int] = set()
+
+    def listTimers(self) -> Iterator[int]:  # noqa: N802
+        yield from self.timers
+
+    def registerTimer(self, instant: int) -> None:  # noqa: N802
+        self.timers.add(instant)
+
+    def deleteTimer(self, instant: int) -> None:  # noqa: N802
+        self.timers.remove(instant)
 
     def getValueState(self, name: str, schema: str) -> Store.Value:  # noqa: N802
         return Store.Value(self, name)
@@ -92,6 +102,16 @@ class Play:
             for frame in self._run(shard, chunks):
                 self._take(frame)
 
+    def wake_up(self, clock: int) -> None:
+        """Let the runner's clock reach a time: what waited for it is woken, in a batch without rows."""
+        self.clock = clock
+        for shard, store in enumerate(self.stores):
+            due = {instant for instant in store.timers if instant <= clock}
+            store.timers -= due
+            for instant in sorted(due):
+                for frame in self._wake(shard, instant):
+                    self._take(frame)
+
     def log(self) -> int:
         """The number of entries in the logs."""
         return sum(len(self.entries(shard)) for shard in range(self.shards))
@@ -106,9 +126,18 @@ class Play:
         *_, packed = pickle.loads(self.stores[shard].values["header"])
         return host._standing(packed)
 
-    def _run(self, shard: int, chunks: Sequence[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+    def _wake(self, shard: int, instant: int) -> Iterator[pd.DataFrame]:
+        info = ExpiredTimerInfo(instant)
+        timers = TimerValues(self.clock)
+        yield from self._host(shard).handleExpiredTimer((self.job.reading.keys[shard],), timers, info)
+
+    def _host(self, shard: int) -> host.Host:
         processor = host.Host(pickle.loads(pickle.dumps(self.job)))
         processor.init(self.stores[shard])  # type: ignore[arg-type]
+        return processor
+
+    def _run(self, shard: int, chunks: Sequence[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+        processor = self._host(shard)
         # In any order: the step has to sort.
         frames = [chunk.to_pandas() for chunk in reversed(chunks)]
         own = (frame[frame["shard"] == shard] for frame in frames)
@@ -138,12 +167,14 @@ def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **mor
     return Job(text=text, stream=None, reading=Reading(session.prune(), options, router, keys), **more)
 
 
-def chunks_of(job: Job, stream: str, path: Path, *, piece_bytes: int) -> list[pa.RecordBatch]:
-    """The encoded pieces of a file that is a whole stream."""
+def chunks_of(
+    job: Job, stream: str, path: Path, *, piece_bytes: int, last: bool = True
+) -> list[pa.RecordBatch]:
+    """The encoded pieces of a file that is a whole stream, or a part of one."""
     size = path.stat().st_size
     pieces = plan(
         Position(),
-        Position({str(path): size}, size, ended=True),
+        Position({str(path): size}, size, ended=last),
         path_of=lambda name: (name, name),
         syntax=None,
         piece_bytes=piece_bytes,

@@ -116,7 +116,7 @@ def test_frames_of_several_formats_and_files_of_another_stream_are_one_query(
         stored(spark, tmp_path / "json", json, "at string, value string"), stream=S, format="jsonld", time="at"
     )
     third = tw.spark.events(
-        spark.readStream.option("wholetext", "true").text(str(tmp_path / "texts")), stream=S, format="nq"
+        spark.readStream.text(str(tmp_path / "texts"), wholetext=True), stream=S, format="nq"
     )
     files = (
         spark.readStream.format("rdf").options(stream=T, endOfStream="true").load(str(tmp_path / "other.nt"))
