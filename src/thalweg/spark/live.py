@@ -263,9 +263,9 @@ class Live:
         return min((instant for instant in waits if instant > now), default=None)
 
     def _speaks(self, stream: str) -> bool:
-        """Whether to speak of what all have in common: every shard knows all events, in every role."""
+        """Whether to speak of what all have in common: every shard knows all events, in every channel."""
         router, plain = self.job.reading.router, plain_stream(stream)
-        first = router.shares.roles_of(router.query, plain)[0]
+        first = router.shares.channels_of(router.query, plain)[0]
         return self.shard == 0 and stream == router.shares.stream_of(plain, first)
 
     def _advance(self, stream: str, watermark: int) -> None:
@@ -290,7 +290,7 @@ class Live:
     def _framer(self, stream: str, mode: Any) -> Framer | Stamped:
         if stream not in self.framers:
             options, arena = self.job.reading.options, self.session.arena
-            # Blank nodes are of the stream, whatever the role in which they come.
+            # Blank nodes are of the stream, whatever the channel through which they come.
             name = plain_stream(stream)
             if mode == EVENTS:
                 made: Framer | Stamped = Stamped(name, arena)
