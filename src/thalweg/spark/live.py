@@ -6,6 +6,7 @@ import hashlib
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from thalweg.answers import ContinuousQuery, Late
@@ -115,6 +116,8 @@ class Turn:
     late: list[Late] = field(default_factory=list)
     events: int = 0
     held: int = 0
+    micros: int = 0
+    """How long it took."""
     wake_up: int | None = None
 
 
@@ -140,6 +143,7 @@ class Live:
         `place` is that of the next entry of the log.
         """
         self.turn = turn = Turn()
+        begun = perf_counter_ns()
         for together in _together(arrivals):
             entry = self._take([arrivals[k] for k in together])
             if entry is not None:
@@ -155,6 +159,7 @@ class Live:
         turn.expired = list(self._expired())
         turn.standing = self._stand()
         turn.held = self.session.live_triples
+        turn.micros = (perf_counter_ns() - begun) // 1000
 
     def _take(self, arrivals: Sequence[Arrival]) -> Entry | None:
         """Apply chunks of one stream that belong together; their entry for the log, if they left rows."""

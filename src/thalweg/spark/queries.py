@@ -95,7 +95,7 @@ def run(
     chunks = _counted(
         uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA),
         READ,
-        ("bytes", "statements", "kept", "sent", "rejected"),
+        ("bytes", "statements", "kept", "sent", "rejected", "micros"),
     )
     packed = _counted(
         chunks.groupBy("key").transformWithStateInPandas(
@@ -105,7 +105,7 @@ def run(
             timeMode="None" if idle is None else "ProcessingTime",
         ),
         ENGINE,
-        ("events", "late", "rejected", "replayed", "held"),
+        ("events", "late", "rejected", "replayed", "held", "micros", "engine"),
     )
     return packed.select("results").where("results is not null").mapInArrow(unpack_results, RESULT_SCHEMA)
 
