@@ -97,6 +97,7 @@ def _event(chunk: Chunk, time: int) -> int:
     ("given", "reason"),
     [
         (row(None), "no payload"),
+        (row(b"<a:1> <a:p> <a:o> .", stream=""), "no stream"),
         (row(b"<a:1> <a:p> <a:o> .", time=None), "no time"),
         (row(b"<a:1> <a:p> <a:o> .", said="yesterday"), "not an instant"),
         (row(b"<a:1> <a:p> <a:o> .", op="upsert"), "upsert"),

@@ -42,8 +42,9 @@ def events(
     `payload` is the column with the RDF text (string or binary), `format` its syntax: nt, nq, turtle, trig,
     jsonld, rdfxml or n3. With `time` (a timestamp, integers of milliseconds, or xsd:dateTime texts) a payload is one
     event; without, each graph in it is one, and the payload says its time (`prov:generatedAtTime`). `stream` is the
-    stream's IRI, or a column with it. `op` is a column with insert or delete. `source` is a column that tells where
-    a row came from, for messages; for Kafka it is topic, partition and offset.
+    stream's IRI, or a Column with it: rows of streams that the query does not read are left out. `op` is a column with
+    insert or delete. `source` is a column that tells where a row came from, for messages; for Kafka it is topic,
+    partition and offset.
 
     Several frames are joined with `unionByName`. The order of rows means nothing within a batch.
     """
@@ -59,7 +60,8 @@ def events(
         source = F.concat_ws("/", *(F.col(name).cast("string") for name in _KAFKA))
     when, said = _times(df, time)
     return df.select(
-        (F.lit(stream) if isinstance(stream, str) else stream).alias("stream"),
+        # A row without a stream is refused where all rows are read.
+        (F.lit(stream) if isinstance(stream, str) else F.coalesce(stream, F.lit(""))).alias("stream"),
         (F.lit(None) if source is None else _column(df, source, "source")).cast("string").alias("source"),
         F.lit(format).alias("syntax"),
         text.cast("binary").alias("payload"),
@@ -103,7 +105,8 @@ def _times(df: DataFrame, time: str | Column | None) -> tuple[Column, Column]:
     if isinstance(kind, T.TimestampType):
         return F.unix_micros(column), nothing
     if isinstance(kind, T.TimestampNTZType):
-        return F.unix_micros(F.to_utc_timestamp(column.cast("timestamp"), "UTC")), nothing
+        # As a text: Spark would take it for a time of the session's zone. Ours is UTC.
+        return nothing, F.concat(F.replace(column.cast("string"), F.lit(" "), F.lit("T")), F.lit("Z"))
     if isinstance(kind, T.IntegralType):
         return column.cast("long") * 1000, nothing
     if isinstance(kind, T.StringType):

@@ -48,6 +48,8 @@ class _Taken:
         """Take a row of the frame, or say why not."""
         source = row["source"] or row["stream"]
         try:
+            if not row["stream"]:
+                raise ValueError("there is no stream")
             text, time, op = _text(row["payload"], row["syntax"]), _time(row), OPS[row["op"]]
         except (ValueError, KeyError) as wrong:
             reason = (

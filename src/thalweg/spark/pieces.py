@@ -54,6 +54,10 @@ class Position:
     @classmethod
     def of_json(cls, offset: Mapping[str, Any]) -> Position:
         """The position that an offset of the log stands for; refuses what another version wrote."""
+        if not isinstance(offset, Mapping) or "files" not in offset:
+            raise UsageError(
+                "the checkpoint is that of another source, not of rdf: start with a new checkpoint directory"
+            )
         if offset.get("v") != VERSION:
             raise UsageError(
                 f"the checkpoint holds an rdf offset of version {offset.get('v')!r}, and this is version "

@@ -43,6 +43,7 @@ PIECE_SCHEMA = (
     "stream string, path string, source string, start long, end long, seq long, syntax string, last boolean"
 )
 MIB = 1 << 20
+_READABLE = ".nt, .nq, .gz; others with option syntax"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -98,6 +99,10 @@ class Options:
             raise UsageError(f"option syntax of the rdf source: {syntax!r} is not one of nt, nq")
         if os.path.isfile(path) and syntax_of(path, syntax) is None:
             raise UsageError("not a known suffix (.nt, .nq, .gz): say option syntax", source=options["path"])
+        ends = _flag(options.get("endofstream", "false"), "endOfStream")
+        # With a syntax all files can be read. A folder without any is an empty stream.
+        if ends and not listing(path, syntax) and listing(path, "nt"):
+            raise UsageError(f"there is no file to read here ({_READABLE})", source=options["path"])
         order = options.get("order", "name")
         if order not in ("name", "mtime"):
             raise UsageError(f"option order of the rdf source: {order!r} is neither name nor mtime")
@@ -121,7 +126,7 @@ class Options:
             max_files=files,
             piece_bytes=size_of(options.get("piecebytes", "16m"), "pieceBytes"),
             settle=settle,
-            end_of_stream=_flag(options.get("endofstream", "false"), "endOfStream"),
+            end_of_stream=ends,
             order=order,
             partitions=partitions or max(2, os.cpu_count() or 2),
         )
@@ -160,6 +165,7 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.target: dict[str, int] | None = None
         self.shrunk: set[str] = set()
+        self.waiting = False
         self.seen: dict[str, tuple[int, int]] = {}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
@@ -243,6 +249,11 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _listing(self) -> list[Found]:
         found = listing(self.options.path, self.options.syntax)
+        if not found and not self.waiting:
+            self.waiting = True
+            print(
+                f"thalweg: there is no file to read in {self.options.path} yet ({_READABLE})", file=sys.stderr
+            )
         if self.options.order == "mtime":
             found.sort(key=lambda f: (f.mtime, f.name))
         return found
@@ -273,6 +284,13 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reached
 
     def _reach(self, file: Found, done: int, *, complete: bool) -> int:
+        """How far a file may be read now; where it was if it is gone since it was listed."""
+        try:
+            return self._whole(file, done, complete=complete)
+        except OSError:
+            return done
+
+    def _whole(self, file: Found, done: int, *, complete: bool) -> int:
         if complete or time.time() - file.mtime >= self.options.settle:
             return admissible(file, done, complete=True)
         known = self.seen.get(file.name)
