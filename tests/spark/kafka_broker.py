@@ -41,7 +41,7 @@ log4j.appender.stderr.layout.ConversionPattern=%d %p %m (%c)%n
 """
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """The artifacts, or the broker, cannot be had here."""
 
 
@@ -56,7 +56,7 @@ def jars_of(spark: Any, *artifacts: str) -> list[str]:
             )
         except Exception as failure:
             reason = str(getattr(failure, "java_exception", failure)).splitlines()[0]
-            raise Unavailable(f"{artifact} cannot be had: {reason}") from None
+            raise UnavailableError(f"{artifact} cannot be had: {reason}") from None
         found += [jar for jar in jars.mkString("\n").splitlines() if jar not in found]
     return found
 
@@ -70,11 +70,11 @@ def broker_jars(spark: Any) -> list[str]:
 
 def connect(spark: Any) -> None:
     """Give a running session the Kafka connector: that of its own version, or the newest that fits it."""
-    last = Unavailable("no connector")
+    last = UnavailableError("no connector")
     for artifacts in _connectors(spark.version):
         try:
             jars = jars_of(spark, *artifacts)
-        except Unavailable as failure:
+        except UnavailableError as failure:
             last = failure
             continue
         for jar in jars:
@@ -84,7 +84,10 @@ def connect(spark: Any) -> None:
 
 
 def _connectors(version: str) -> Iterator[Sequence[str]]:
-    name, tokens = "org.apache.spark:spark-sql-kafka-0-10_2.13", "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
+    name, tokens = (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13",
+    )
     yield (f"{name}:{version}",)
     # A registry may be behind Spark's releases, or hold only a part of one.
     yield (f"{name}:4.2.0",)
@@ -113,7 +116,7 @@ def broker(folder: Path, jars: Sequence[str]) -> Iterator[str]:
             check=False,
         )
         if done.returncode:
-            raise Unavailable(f"the broker's storage cannot be made: {_end_of(folder)}")
+            raise UnavailableError(f"the broker's storage cannot be made: {_end_of(folder)}")
         process = subprocess.Popen([*java, "kafka.Kafka", str(config)], stdout=log, stderr=log)
         try:
             _wait_for(process, port, folder)
@@ -135,7 +138,7 @@ def _wait_for(process: subprocess.Popen[bytes], port: int, folder: Path, patienc
             return
         except OSError:
             time.sleep(0.2)
-    raise Unavailable(f"the broker did not start: {_end_of(folder)}")
+    raise UnavailableError(f"the broker did not start: {_end_of(folder)}")
 
 
 def _end_of(folder: Path) -> str:

@@ -37,9 +37,7 @@ def subjects(frame: Any, checkpoint: str) -> set[str]:
 def reasons(folder: Path) -> list[tuple[str, str]]:
     """The source and the reason of all that was refused."""
     records = (
-        json.loads(line)
-        for file in sorted(folder.glob("*.jsonl"))
-        for line in file.read_text().splitlines()
+        json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()
     )
     return sorted((Path(record["source"]).name, record["reason"]) for record in records)
 
@@ -62,9 +60,10 @@ def test_files_that_are_broken_are_quarantined_and_the_others_read(
     assert any("breaks off" in reason for source, reason in refused if source == "b.nt.gz")
 
     # A checkpoint of another query is refused, and stays as it is.
+    (folder / "f.nt").write_bytes(lines(503, 504))
+    other = tw.spark.run(frame, TEXT.replace("100", "200"))
     with pytest.raises(Exception, match="another query or other options"):
-        (folder / "f.nt").write_bytes(lines(503, 504))
-        subjects(tw.spark.run(frame, TEXT.replace("100", "200")), checkpoint)
+        subjects(other, checkpoint)
     assert "<http://ex/s503>" in subjects(tw.spark.run(frame, TEXT, quarantine=str(quarantine)), checkpoint)
 
 

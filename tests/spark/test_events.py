@@ -93,7 +93,10 @@ def test_frames_of_several_formats_and_files_of_another_stream_are_one_query(
     )
     turtle = [(k * 1000, f"@prefix e: <http://ex/> . e:{k % 3} e:p e:{k % 4} .") for k in range(0, 20, 3)]
     json = [
-        (f"1970-01-01T00:00:{k:02d}Z", f'{{"@id": "http://ex/{k % 3}", "http://ex/p": {{"@id": "http://ex/{k % 4}"}}}}')
+        (
+            f"1970-01-01T00:00:{k:02d}Z",
+            f'{{"@id": "http://ex/{k % 3}", "http://ex/p": {{"@id": "http://ex/{k % 4}"}}}}',
+        )
         for k in range(1, 20, 3)
     ]
     quads = [
@@ -113,7 +116,10 @@ def test_frames_of_several_formats_and_files_of_another_stream_are_one_query(
         time=F.timestamp_millis("at"),
     )
     second = tw.spark.events(
-        stored(spark, tmp_path / "json", json, "at string, value string"), stream=S, format="jsonld", time="at"
+        stored(spark, tmp_path / "json", json, "at string, value string"),
+        stream=S,
+        format="jsonld",
+        time="at",
     )
     third = tw.spark.events(
         spark.readStream.text(str(tmp_path / "texts"), wholetext=True), stream=S, format="nq"

@@ -54,7 +54,9 @@ def test_subfolders_that_appear_are_read_and_their_names_are_no_data(tmp_path: P
     assert planner.batch() == []
 
 
-def test_thousands_of_small_files_come_in_batches_of_so_many_and_each_once(tmp_path: Path, lines: Lines) -> None:
+def test_thousands_of_small_files_come_in_batches_of_so_many_and_each_once(
+    tmp_path: Path, lines: Lines
+) -> None:
     for k in range(2000):
         put(tmp_path / f"part={k % 9}" / f"{k:04d}.nt", lines(k, k + 1))
     planner = Planner(tmp_path, maxFilesPerTrigger="700")

@@ -34,7 +34,9 @@ def test_answers_come_after_the_time_out_whoever_runs_the_engine_by_then(tmp_pat
     for lost in (False, True):
         play = Play(job := job_of(TEXT, idle=10_000))
         play.clock = 1_000
-        play.batch(chunks(job, tmp_path, ONE, "p", range(1, 5)) + chunks(job, tmp_path, TWO, "q", range(1, 3)))
+        play.batch(
+            chunks(job, tmp_path, ONE, "p", range(1, 5)) + chunks(job, tmp_path, TWO, "q", range(1, 3))
+        )
         told = len(play.rows)
         play.clock = 6_000
         play.batch(chunks(job, tmp_path, ONE, "p", range(5, 40)))
@@ -44,7 +46,9 @@ def test_answers_come_after_the_time_out_whoever_runs_the_engine_by_then(tmp_pat
         play.wake_up(10_999)
         assert len(play.rows) == told
         play.wake_up(11_000)
-        assert [(row.at // 1_000_000, row.op) for row in play.rows[told:]] == [(11, "-")], "10 s after the last that was whole"
+        assert [(row.at // 1_000_000, row.op) for row in play.rows[told:]] == [(11, "-")], (
+            "10 s after the last that was whole"
+        )
 
 
 def test_what_a_silent_stream_brings_later_is_late_only_where_the_others_have_passed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import thalweg as tw
 from tests.spark.fakes import told
-from tests.spark.kafka_broker import Unavailable, broker, broker_jars, connect
+from tests.spark.kafka_broker import UnavailableError, broker, broker_jars, connect
 from thalweg.answers import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -38,7 +38,9 @@ class Kafka:
     def messages(self, topic: str) -> list[tuple[str, dict[str, Any]]]:
         """All keys and values of a topic, each partition in its order."""
         frame = self.spark.read.format("kafka").options(**self._broker, subscribe=topic).load()
-        rows = frame.selectExpr("partition", "offset", "cast(key as string) key", "cast(value as string) value")
+        rows = frame.selectExpr(
+            "partition", "offset", "cast(key as string) key", "cast(value as string) value"
+        )
         return [(row.key, json.loads(row.value)) for row in sorted(rows.collect())]
 
     @property
@@ -51,7 +53,7 @@ def kafka(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafk
     try:
         jars = broker_jars(spark)
         connect(spark)
-    except Unavailable as failure:
+    except UnavailableError as failure:
         pytest.skip(f"Kafka: {failure}")
     with broker(tmp_path_factory.mktemp("broker"), jars) as address:
         yield Kafka(spark, address)
@@ -80,7 +82,7 @@ def expected(last: int) -> list[Row]:
     return query.poll()
 
 
-class Crash(Exception):
+class CrashError(Exception):
     pass
 
 
@@ -97,7 +99,7 @@ def test_results_in_another_topic_are_there_once_by_their_keys_though_a_batch_wa
             kafka.write(tw.spark.messages(rows, batch), "results")
             written.append(batch)
             if batch == crash_after:
-                raise Crash("after the write, before Spark has noted it")
+                raise CrashError("after the write, before Spark has noted it")
 
         query = (
             results.writeStream.foreachBatch(deliver)
