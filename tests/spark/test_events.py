@@ -166,6 +166,33 @@ def test_a_rate_source_is_a_stream_of_made_up_events(spark: Any, checkpoint: str
     assert {f"<http://ex/{k}>" for k in range(10)} <= set(went)
 
 
+def test_a_stream_that_falls_silent_is_waited_for_only_so_long(
+    spark: Any, tmp_path: Path, checkpoint: str
+) -> None:
+    text = (
+        f"SELECT ?x ?z FROM NAMED WINDOW <http://ex/w> ON <{S}> [RANGE 10s] "
+        f"FROM NAMED WINDOW <http://ex/v> ON <{T}> [RANGE 10s] "
+        "WHERE { WINDOW <http://ex/w> { ?x <http://ex/p> ?y } WINDOW <http://ex/v> { ?y <http://ex/q> ?z } }"
+    )
+    rows = [(S, 1000 * k, triple("a", "p", "b")) for k in range(1, 20)] + [(T, 1000, triple("b", "q", "c"))]
+    frame = stored(spark, tmp_path / "in", rows, "stream string, at long, value string")
+    events = tw.spark.events(frame, stream=frame.stream, time="at")
+    query = (
+        tw.spark.run(events, text, idle="3s")
+        .writeStream.format("memory")
+        .queryName("silent")
+        .option("checkpointLocation", checkpoint)
+        .start()
+    )
+    try:
+        while not spark.sql("select 1 from silent where op = '-'").count():
+            query.awaitTermination(0.2)
+    finally:
+        query.stop()
+    found = spark.sql("select cast(at as long) at, op from silent order by at").collect()
+    assert [(row.at, row.op) for row in found] == [(1, "+"), (11, "-")]
+
+
 def test_what_cannot_be_an_event_is_refused_before_anything_starts(spark: Any) -> None:
     frame = spark.range(3).selectExpr("id", "cast(id as string) value", "cast(id as double) d")
     for message, options in {
