@@ -60,12 +60,15 @@ def test_what_a_silent_stream_brings_later_is_late_only_where_the_others_have_pa
     assert [(row.at // 1_000_000, row.op) for row in play.rows] == [(18, "+")]
 
 
-def test_when_all_are_silent_time_stands_still(tmp_path: Path) -> None:
+def test_when_all_are_silent_time_goes_to_where_the_first_of_them_is(tmp_path: Path) -> None:
     play = Play(job := job_of(TEXT, idle=10_000))
-    play.batch(chunks(job, tmp_path, ONE, "p", range(1, 5)) + chunks(job, tmp_path, TWO, "q", range(1, 3)))
+    play.batch(chunks(job, tmp_path, ONE, "p", range(1, 15)) + chunks(job, tmp_path, TWO, "q", range(1, 3)))
+    assert [row.op for row in play.rows] == ["+"]
     play.wake_up(50_000)
-    before = list(play.rows)
+    assert [(row.at // 1_000_000, row.op) for row in play.rows] == [(1, "+"), (11, "-")]
     play.wake_up(500_000)
-    assert play.rows == before
-    play.batch(chunks(job, tmp_path, TWO, "q", range(4, 9)) + chunks(job, tmp_path, ONE, "p", range(5, 9)))
-    assert play.counts["late"] == 0
+    play.batch(
+        chunks(job, tmp_path, TWO, "q", range(14, 19)) + chunks(job, tmp_path, ONE, "p", range(15, 19))
+    )
+    assert play.counts["late"] == 1, "the graph of second 2, which was open"
+    assert [(row.at // 1_000_000, row.op) for row in play.rows[2:]] == [(14, "+")]

@@ -252,7 +252,8 @@ class Live:
         clocks = self.standing.clocks
         silent = [stream for stream in heard if now - heard[stream] >= self.job.idle]
         awake = [clocks[stream] for stream in heard if stream not in silent and stream in clocks]
-        reached = min(awake or clocks.values(), default=NO_TIME)
+        # Where all are silent, none holds the others: time goes to where the first of them is.
+        reached = min(awake) if awake else max(clocks.values(), default=NO_TIME)
         if reached != NO_TIME:
             reached -= duration(self.job.lateness)
         for stream in silent:
