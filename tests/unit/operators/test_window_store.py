@@ -1,0 +1,265 @@
+"""The window store alone, against a list of rows: whatever its ring and its tables are doing meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import njit
+
+from thalweg.algebra.windows import Range, Unbounded, Window
+from thalweg.kernels import store as kernel
+from thalweg.kernels.memory import load64, store64
+from thalweg.operators import windows
+from thalweg.operators.windows import WindowStores
+
+SPO, SP, PO, P, S, O = range(6)
+KEYS = {SPO: (0, 1, 2), SP: (0, 1), PO: (1, 2), P: (1,), S: (0,), O: (2,)}
+ALL_INDEXES = 0b111111
+Triple = tuple[int, int, int]
+
+
+@njit
+def read_chain(desc, kind, s, p, o, out):
+    """Copies the rows of a key, newest first; answers how many there are."""
+    number = kernel.newest(desc, kind, s, p, o)
+    count = 0
+    while number >= load64(desc, kernel.TAIL):
+        for cell in range(6):
+            out[count, cell] = load64(kernel.row_address(desc, number), cell)
+        count += 1
+        number = kernel.older_row(desc, kind, number)
+    return count
+
+
+@njit
+def end_rows(desc, number, cut):
+    """What the matcher does with the rows that a delete ends."""
+    while number >= load64(desc, kernel.TAIL):
+        row = kernel.row_address(desc, number)
+        if load64(row, kernel.ROW_TO) <= cut:
+            break
+        store64(row, kernel.ROW_TO, cut)
+        number = kernel.older_row(desc, SPO, number)
+
+
+@dataclass
+class Model:
+    """All rows that ever were: s p o from to time."""
+
+    width: int | None
+    rows: list[list[int]] = field(default_factory=list)
+
+    def alive(self, triple: Triple, now: int) -> list[list[int]]:
+        return [row for row in self.rows if tuple(row[:3]) == triple and row[4] > now]
+
+    def insert(self, triple: Triple, now: int) -> None:
+        end = kernel.FOREVER if self.width is None else now + self.width
+        alive = self.alive(triple, now)
+        if alive and alive[-1][4] >= end:
+            alive[-1][5] = now
+        else:
+            self.rows.append([*triple, alive[-1][4] if alive else now, end, now])
+
+    def delete(self, triple: Triple, now: int) -> None:
+        alive = self.alive(triple, now)
+        if alive and alive[-1][5] < now:
+            for row in alive:
+                row[4] = now
+
+    def chain(self, kind: int, triple: Triple, now: int) -> list[list[int]]:
+        return [
+            row
+            for row in reversed(self.rows)
+            if row[4] > now and all(row[k] == triple[k] for k in KEYS[kind])
+        ]
+
+
+class Store:
+    """A store that is driven as the matcher does it."""
+
+    def __init__(self, window: Window, indexes: int) -> None:
+        self.stores = WindowStores([window], [indexes])
+        self.indexes = indexes | 1 << SPO
+        self.desc = kernel.descriptor(self.stores.descriptors, 0)
+        self.grown: list[int] = []
+
+    def insert(self, triple: Triple, now: int) -> None:
+        while (number := kernel.insert(self.desc, self.indexes, now, 0, *triple)) <= kernel.FULL_ROWS:
+            self.grown.append(number)
+            self.stores.grow(0, number, now)
+
+    def delete(self, triple: Triple, now: int) -> None:
+        end_rows(self.desc, kernel.doomed(self.desc, kernel.DELETE, now, 0, *triple), now)
+
+    def chain(self, kind: int, triple: Triple, now: int) -> list[list[int]]:
+        out = np.empty((self.stores.live + 1, 6), np.int64)
+        count = read_chain(self.desc, kind, *triple, out)
+        return [row for row in out[:count].tolist() if row[4] > now]
+
+    def jump(self, by: int) -> None:
+        """Lets `by` rows have come and gone before those that are there; dead entries stay as they are."""
+        fields = self.stores.descriptors[0]
+        tail, live = int(fields[kernel.TAIL]), self.stores.live
+        for table in self.stores._tables[0]:
+            alive = (table != 0) & ((table - tail) & kernel.NUMBER < live)
+            table[alive] = table[alive] & ~kernel.NUMBER | (table[alive] + by) & kernel.NUMBER
+        fields[[kernel.HEAD, kernel.TAIL]] += by
+        fields[kernel.ROWS] -= by * fields[kernel.STRIDE]
+
+    @property
+    def stride(self) -> int:
+        return int(self.stores.descriptors[0, kernel.STRIDE])
+
+
+def compare(store: Store, model: Model, triples: list[Triple], now: int) -> None:
+    for kind in range(kernel.INDEXES):
+        if store.indexes >> kind & 1:
+            for triple in triples:
+                assert store.chain(kind, triple, now) == model.chain(kind, triple, now)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_sizes():
+    """Rings and tables that are full after a few rows, so that a short history meets all their sizes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "_FEW_ROWS", 2)
+        patch.setattr(windows, "_table_size", lambda keys: 5 * keys // 2 + 3)
+        yield
+
+
+INSERT, DELETE, REPLANT, JUMP = range(4)
+terms = st.integers(1, 5)
+triples = st.tuples(terms, st.integers(1, 2), terms)
+# A burst of many rows at one instant, then few of them for long: what makes rings grow, wrap around and shrink.
+moves = st.lists(
+    st.tuples(
+        st.sampled_from([INSERT] * 6 + [DELETE] * 3 + [REPLANT]),
+        st.lists(triples, min_size=1, max_size=30),
+        st.sampled_from([0, 0, 1, 3, 12, 60]),
+    ),
+    max_size=25,
+)
+index_sets = st.sampled_from([1, 0b11, 0b10101, 0b11111, ALL_INDEXES])
+
+
+@pytest.mark.parametrize("width", [None, 1, 20])
+@given(indexes=index_sets, moves=moves)
+def test_a_store_holds_what_a_list_of_rows_holds(width, indexes, moves):
+    store = Store(Unbounded() if width is None else Range(width), indexes)
+    model = Model(width)
+    now = 0
+    met: list[Triple] = [(9, 9, 9)]
+    for move, batch, wait in moves:
+        now += wait
+        for triple in batch:
+            if move == INSERT:
+                store.insert(triple, now)
+                model.insert(triple, now)
+            elif move == DELETE:
+                store.delete(triple, now)
+                model.delete(triple, now)
+        if move == REPLANT:
+            store.stores.index([indexes], now)
+        met = [*dict.fromkeys([*met, *batch])]
+        compare(store, model, met[-12:], now)
+    assert store.stride == (72 if indexes.bit_count() > 4 else 64)
+    compare(store, model, met, now)
+
+
+@given(
+    start=st.integers(0, 3 * 2**31),
+    indexes=index_sets,
+    moves=st.lists(
+        st.tuples(
+            st.sampled_from([INSERT, INSERT, DELETE, JUMP]),
+            st.lists(triples, min_size=1, max_size=20),
+            st.sampled_from([0, 1, 5, 30]),
+            st.sampled_from([1, 2**30, 2**31 - 40, 2**31 - 1, 2**31]),
+        ),
+        max_size=30,
+    ),
+)
+def test_row_numbers_beyond_32_bits_do_not_bring_dead_rows_back(start, indexes, moves):
+    store, model = Store(Range(20), indexes), Model(20)
+    store.jump(start)
+    now = 0
+    met: list[Triple] = []
+    for move, batch, wait, by in moves:
+        now += wait
+        met = [*dict.fromkeys([*met, *batch])]
+        if move == JUMP:
+            store.jump(by)
+            compare(store, model, met, now)
+        for triple in batch:
+            if move == DELETE:
+                store.delete(triple, now)
+                model.delete(triple, now)
+            else:  # the sweep comes with the first row after a jump
+                store.insert(triple, now)
+                model.insert(triple, now)
+        compare(store, model, met, now)
+
+
+@pytest.mark.parametrize("jumps", [[2**31] * 2, [2**31] * 3, [2**30] * 4, [2**31 - 1, 2**31, 2]])
+def test_dead_entries_are_swept_before_their_row_numbers_come_again(jumps):
+    """Rows with numbers 2^32 apart have the same entries; those of the first are dead when the second come."""
+    store, model = Store(Range(20), ALL_INDEXES), Model(20)
+    first = [(k, 1, k + 1) for k in range(1, 30)]
+    for triple in first:
+        store.insert(triple, 0)
+        model.insert(triple, 0)
+    now = 100
+    for by in jumps:
+        store.jump(by)
+        store.insert((50, 2, now), now)
+        model.insert((50, 2, now), now)
+        compare(store, model, [*first, (50, 2, now)], now)
+        now += 1
+    for k in range(60):
+        store.insert((60 + k, 1, 60), now)
+        model.insert((60 + k, 1, 60), now)
+        compare(store, model, [*first[::7], (60 + k, 1, 60)], now)
+
+
+def test_a_ring_grows_while_its_rows_wrap_around_its_end():
+    store, model = Store(Range(10), ALL_INDEXES), Model(10)
+    now = 0
+    for rate in (1, 1, 1, 2, 3, 5, 8):  # rows at an instant: each time more than the ring has been made for
+        for _ in range(15):
+            now += 1
+            for k in range(rate):
+                triple = (now, k % 2, k)
+                store.insert(triple, now)
+                model.insert(triple, now)
+        compare(store, model, [(now, 0, 0), (now - 5, 0, 0), (1, 0, 0)], now)
+    assert store.grown.count(kernel.FULL_ROWS) > 5
+
+
+@pytest.mark.parametrize("cycle", [10**9, 7])
+def test_a_ring_shrinks_after_a_burst(cycle):
+    """Also where the rows after the burst bring no new keys: then tables stay as they are."""
+    store = Store(Range(10), 0b11)
+    for k in range(20_000):
+        store.insert((k, 1, 1), 0)
+    burst = store.stores.nbytes
+    for now in range(1, 60_000):
+        store.insert((now % cycle, 1, 1), now)
+    assert store.stores.live <= 10
+    assert store.stores.nbytes < burst / 10
+
+
+def test_deletes_do_not_make_a_ring_grow():
+    """Rows that deletes have ended are left behind when the ring is full and mostly of them."""
+    store, model = Store(Unbounded(), 0b11), Model(None)
+    for k in range(3000):
+        store.insert((k, 1, 1), 2 * k)
+        if k >= 10:
+            store.delete((k - 10, 1, 1), 2 * k + 1)
+    for k in range(2990, 3000):
+        model.insert((k, 1, 1), 2 * k)
+    compare(store, model, [(k, 1, 1) for k in (0, 2989, 2990, 2999)], 6000)
+    assert store.stores.live < 60
