@@ -27,7 +27,15 @@ _INDEX = {
     (False, True, False): P,
     (False, False, False): ALL,
 }
-_KEY = {SPO: (0, 1, 2), SP: (0, 1), PO: (1, 2), P: (1,), S: (0,), O: (2,), ALL: ()}  # the places of an index's key
+_KEY = {
+    SPO: (0, 1, 2),
+    SP: (0, 1),
+    PO: (1, 2),
+    P: (1,),
+    S: (0,),
+    O: (2,),
+    ALL: (),
+}  # the places of an index's key
 # Rows that a probe is expected to find where nothing has been measured: fewer through a subject than through an
 # object, and fewest where everything is known.
 _GUESS = {SPO: 0.5, SP: 2.0, PO: 8.0, S: 16.0, O: 32.0, P: 1e4, ALL: 1e6}

@@ -16,8 +16,8 @@ from thalweg.kernels.memory import load64, store64
 from thalweg.operators import windows
 from thalweg.operators.windows import WindowStores
 
-SPO, SP, PO, P, S, O = range(6)
-KEYS = {SPO: (0, 1, 2), SP: (0, 1), PO: (1, 2), P: (1,), S: (0,), O: (2,)}
+SPO = kernel.SPO
+KEYS = {SPO: (0, 1, 2), kernel.SP: (0, 1), kernel.PO: (1, 2), kernel.P: (1,), kernel.S: (0,), kernel.O: (2,)}
 ALL_INDEXES = 0b111111
 Triple = tuple[int, int, int]
 
