@@ -17,9 +17,7 @@ from typing import Any
 import pandas as pd
 
 STREAM = "http://ex/s"
-TEXT = (
-    f"SELECT ?x ?z FROM STREAM <{STREAM}> [RANGE 60] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
-)
+TEXT = f"SELECT ?x ?z FROM STREAM <{STREAM}> [RANGE 60] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
 SHARDS = 2
 
 

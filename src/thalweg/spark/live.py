@@ -249,7 +249,9 @@ class Live:
         saved = save(self.session)
         starts = range(0, len(saved), _PART)
         for start in starts:
-            entry = Entry("", SAVED, latest, NO_TIME, NO_TIME, start == starts[-1], b"", saved[start : start + _PART])
+            entry = Entry(
+                "", SAVED, latest, NO_TIME, NO_TIME, start == starts[-1], b"", saved[start : start + _PART]
+            )
             self.turn.entries.append(Logged(place, entry, ()))
             self._index.append(_Place(place, latest, 0))
             place += 1
