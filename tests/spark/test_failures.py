@@ -31,7 +31,7 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("THALWEG_KILLS", "3"))
 RANDOM = random.Random(int(os.environ.get("THALWEG_SEED", "0")) or None)
-PATIENCE = 240
+PATIENCE = 500
 
 
 @contextmanager
