@@ -17,6 +17,7 @@ from thalweg.engine import Session
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.instants import duration
 from thalweg.io.files import ReadOptions
+from thalweg.lang import parse
 from thalweg.plan.shares import Shares, plan_shares
 from thalweg.rdf.framing import Mode
 from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
@@ -26,6 +27,7 @@ from thalweg.spark.host import OUTPUT_SCHEMA, Host
 from thalweg.spark.live import Job
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
 from thalweg.spark.routing import Router
+from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_rocksdb
 from thalweg.spark.source import Options, register
 
@@ -82,7 +84,7 @@ def run(
     job = Job(
         text=text,
         stream=stream,
-        reading=Reading(session.prune(), reading, Router(query, shares), keys_for(shares.shards, partitions)),
+        reading=Reading(session.prune(), reading, Router(query, shares), keys_for(shares.shards)),
         lateness=lateness,
         drain=drain,
         quarantine=None if quarantine is None else os.path.abspath(quarantine),
@@ -93,7 +95,7 @@ def run(
     chunks = _counted(
         uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA),
         READ,
-        ("bytes", "statements", "kept", "sent", "rejected"),
+        ("bytes", "statements", "kept", "sent", "rejected", "micros"),
     )
     packed = _counted(
         chunks.groupBy("key").transformWithStateInPandas(
@@ -103,7 +105,7 @@ def run(
             timeMode="None" if idle is None else "ProcessingTime",
         ),
         ENGINE,
-        ("events", "late", "rejected", "replayed", "held"),
+        ("events", "late", "rejected", "replayed", "held", "micros", "engine"),
     )
     return packed.select("results").where("results is not null").mapInArrow(unpack_results, RESULT_SCHEMA)
 
@@ -144,7 +146,8 @@ def run_files(
 
     `streams` gives the path of each stream's files. `progress` gets, after every batch, sums so far: bytes,
     statements, kept, events, late, rejected, batches, and the seconds of the batch. `source` holds options of
-    `format("rdf")`. Without a checkpoint directory a temporary one is used.
+    `format("rdf")`. Without a checkpoint directory a temporary one is used. The shares of shards are chosen by
+    samples of the files, unless `sizes` are given.
     """
     frames = [
         read(spark, path, **{"stream": iri, "endOfStream": "true", **(source or {})})
@@ -156,22 +159,25 @@ def run_files(
     for frame in frames[1:]:
         events = events.unionByName(frame)
     folder = checkpoint or tempfile.mkdtemp(prefix="thalweg-checkpoint-")
+    if "sizes" not in options:
+        query = parse(text, stream=options.get("stream"))
+        options["sizes"] = kept_sizes(folder, query, streams, (source or {}).get("syntax"))
     frame = run(events, text, **options)
 
     def deliver(batch: DataFrame, _: int) -> None:
         # Each shard has its own part of an instant.
         out(rows_of(batch.toArrow().sort_by("at")))
 
-    query = (
+    running = (
         frame.writeStream.foreachBatch(deliver)
         .option("checkpointLocation", folder)
         .trigger(availableNow=True)
         .start()
     )
     try:
-        watch(query, progress)
+        watch(running, progress)
     finally:
-        query.stop()
+        running.stop()
         if checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)
 
