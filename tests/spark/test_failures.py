@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from tests.spark.fakes import in_process, job_of, told
@@ -34,6 +35,17 @@ RANDOM = random.Random(int(os.environ.get("THALWEG_SEED", "0")) or None)
 PATIENCE = 500
 
 
+def home(folder: Path) -> Path:
+    """A home for Spark, because the executors of a local cluster write to a folder in it."""
+    made = folder / "spark"
+    if not made.exists():
+        made.mkdir()
+        for entry in Path(pyspark.__file__).parent.iterdir():
+            if entry.name != "work":
+                (made / entry.name).symlink_to(entry)
+    return made
+
+
 @contextmanager
 def victim(folder: Path, master: str) -> Iterator[subprocess.Popen[str]]:
     """A driver in a process group of its own; nothing of it is left afterwards."""
@@ -41,7 +53,8 @@ def victim(folder: Path, master: str) -> Iterator[subprocess.Popen[str]]:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.victim", str(folder), master],
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+            env=os.environ
+            | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "SPARK_HOME": str(home(folder))},
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
