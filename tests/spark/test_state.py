@@ -99,7 +99,7 @@ def messages(job: Job, changes: list[Change]) -> list[pa.RecordBatch]:
     )
     cells = {"stream": STREAM, "source": "", "seq": 0, "part": 0, "syntax": EVENTS, "last": False}
     part = read_payloads(job.reading.prune, job.reading.options, own)
-    return [encode._rows(job.reading, EVENTS, cells, part)]
+    return [encode._rows(job.reading, EVENTS, cells, part, 0)]
 
 
 @pytest.mark.parametrize("shards", [1, 2])
