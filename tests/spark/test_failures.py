@@ -142,9 +142,10 @@ def test_a_driver_that_is_killed_again_and_again_gives_each_result_once(spark: A
         with victim(tmp_path, "local[2]") as process:
             wait_for(lambda seen=seen: planned(tmp_path) > seen, process)  # type: ignore[misc]
             time.sleep(RANDOM.uniform(0, 1.5))
+    begun = planned(tmp_path)
     with victim(tmp_path, "local[2]") as process:
         replayed = finished(process)
-    assert replayed[0] > 0, "the first batch after a restart begins with the log"
+    assert begun == 0 or replayed[0] > 0, "the first batch after a restart begins with the log"
     assert not any(replayed[1:])
     assert told(results(spark, tmp_path)) == told(in_process(job_of(TEXT), {STREAM: file}))
 
