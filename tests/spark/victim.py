@@ -22,9 +22,9 @@ SHARDS = 2
 
 
 def chain(first: int, last: int) -> bytes:
-    """Lines of which most have partners."""
+    """Lines of which most have partners, and which come back only after the window has left them."""
     return b"".join(
-        b"<http://ex/n%d> <http://ex/p> <http://ex/n%d> .\n" % (k % 23, k * k % 23)
+        b"<http://ex/n%d> <http://ex/p> <http://ex/n%d> .\n" % (k * k % 31, k * 7 % 29)
         for k in range(first, last)
     )
 
