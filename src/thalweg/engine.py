@@ -305,11 +305,13 @@ class Session:
 
     def memory(self) -> dict[str, int]:
         """Bytes allocated: windows (rows and their indexes), answers (what views wait for or count, and the parts
-        of products), terms. Partial matches are not stored at all.
+        of products), output (the buffer in which solutions leave the kernel), terms. Partial matches are not stored
+        at all.
         """
         windows = sum(home.window_bytes for home in self._sets)
         answers = sum(home.answer_bytes for home in self._sets)
-        return {"windows": windows, "answers": answers, "terms": self.arena.nbytes}
+        output = sum(home.output_bytes for home in self._sets)
+        return {"windows": windows, "answers": answers, "output": output, "terms": self.arena.nbytes}
 
     @property
     def live_triples(self) -> int:

@@ -348,5 +348,5 @@ def test_memory_is_told_by_what_it_is_for():
     session = tw.Session()
     session.register(select("?x :p ?y . ?z :q ?w"))
     session.push(S, at=0, graph=triple("a", "p", "b"))
-    assert set(session.memory()) == {"windows", "answers", "terms"}
+    assert set(session.memory()) == {"windows", "answers", "output", "terms"}
     assert session.nbytes == sum(session.memory().values())

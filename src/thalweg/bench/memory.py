@@ -50,7 +50,7 @@ def run(
 
 
 def held(report: Report, stream: Encoded, window: int) -> None:
-    """Bytes of the windows by their live triples, and of the arena by its terms, as a session has them at the end."""
+    """Bytes of all but the terms by live triples, and of the arena by its terms, as a session has them at the end."""
     everything = f"SELECT * FROM STREAM <{STREAM}> [RANGE {window}] WHERE {{ ?s ?p ?o }}"
     queries = {name: query_text("lubm", name, f"[RANGE {window}]") for name in ("q1", "q2", "q7")}
     for name, text in (queries | {"every triple": everything}).items():
@@ -64,7 +64,8 @@ def held(report: Report, stream: Encoded, window: int) -> None:
         live = max(1, session.live_triples)
         arena = session.arena
         rows = (session.nbytes - arena.nbytes) / live
-        note = f"{live:,} live; with terms {session.nbytes / live:.0f}"
+        split = ", ".join(f"{part} {size / live:.0f}" for part, size in session.memory().items())
+        note = f"{live:,} live; {split}"
         report.add("bytes", f"{name}, a live triple", rows, "bytes", target=150, at_most=True, note=note)
         text_bytes = int(arena.head[USED]) - RECORD * len(arena)
         over = (arena.nbytes - text_bytes) / max(1, len(arena))

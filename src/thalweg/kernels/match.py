@@ -11,6 +11,11 @@ interval is cut. A triple that came again and again has several rows to end, one
 
 The kernel can stop anywhere, when its output is full or a store has to grow, and goes on where it was: all
 loops keep their position in `cursor`, `stack`, `ranges` and `bound`.
+
+Rows are read without a check of their number, so none may be read that is not in its ring. Only `insert` and `doomed`,
+between two searches, move a TAIL or ask for room; other plans and restored windows come between two batches, where
+there is no search either. Within a search HEAD and TAIL stay, so what it keeps stays in the ring; the end of a chain
+or what is older than TAIL is told by its number before it is read (where a level ends, after a delete, in `reaches`).
 """
 
 from __future__ import annotations

@@ -61,12 +61,13 @@ SWEEP_EVERY = 1 << 31  # rows
 
 _HELD = 128  # slots that are tidied together
 FEW_ENTRIES = 512  # of the index of an empty store
+MANY_ROWS = 1024  # of which a ring may have too many without being slack
 
 # What a row of a batch does.
 INSERT, DELETE, EXPEL, RETRACT = 1, -1, -2, -3
 
 # What `insert` answers where it did not insert.
-DUPLICATE, INVISIBLE, FULL_ROWS, UNFIT_TABLE = -1, -2, -3, -4
+DUPLICATE, INVISIBLE, FULL_ROWS, SLACK_ROWS, UNFIT_TABLE = -1, -2, -3, -4, -5  # less by 1 for each index kind
 
 
 @njit(cache=True, nogil=True)
@@ -212,15 +213,39 @@ def sweep(desc):
 
 
 @njit(cache=True, nogil=True)
+def live_entries(desc, kind):
+    """How many entries of an index are alive."""
+    index = desc + 8 * (TABLES + INDEX_CELLS * kind)
+    table = load64(index, TABLE)
+    tail = load64(desc, TAIL)
+    live = load64(desc, HEAD) - tail
+    count = np.int64(0)
+    for slot in range(load64(index, SIZE)):
+        entry = load64(table, slot)
+        count += np.int64((entry != 0) & ((entry - tail) & NUMBER < live))
+    return count
+
+
+@njit(cache=True, nogil=True)
 def has_room(desc, kind):
-    """Whether an index can take one more entry; if not, it is tidy and much smaller or larger than it should be."""
+    """Whether an index can take one more entry; if not, it is much smaller or larger than it should be."""
     index = desc + 8 * (TABLES + INDEX_CELLS * kind)
     size = load64(index, SIZE)
     if load64(index, TAKEN) * 3 < size * 2:
         return True
-    tidy(desc, kind)
-    taken = load64(index, TAKEN)
-    return 2 * taken < size < 5 * (taken + FEW_ENTRIES)
+    # To tidy a table is for nothing where it has to be rebuilt.
+    count = live_entries(desc, kind)
+    if 2 * count < size < 5 * (count + FEW_ENTRIES):
+        tidy(desc, kind)
+        return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def slack(desc):
+    """Whether a ring is far larger than its rows need."""
+    live = load64(desc, HEAD) - load64(desc, TAIL)
+    return load64(desc, SPAN) > (live + live // 2 + MANY_ROWS) * load64(desc, STRIDE)
 
 
 @njit(cache=True, nogil=True)
@@ -317,6 +342,10 @@ def insert(desc, indexes, time, event, s, p, o):
         return np.int64(FULL_ROWS)
 
     row = row_address(desc, number)
+    # Once in a round: what has been copied by then is less than what has come. A ring that was made anew has its first
+    # row there, unless it is empty and too small to be slack.
+    if row == load64(desc, END) - load64(desc, SPAN) and slack(desc):
+        return np.int64(SLACK_ROWS)
     store64(row, ROW_S, s)
     store64(row, ROW_P, p)
     store64(row, ROW_O, o)
@@ -375,20 +404,23 @@ def expect(desc, indexes, s, p, o):
 
 
 @njit(cache=True, nogil=True)
-def rebuild(table, target):
-    """Copies the entries of an index, which it has just been rid of dead ones, into an empty table of another size."""
-    for slot in range(table.shape[0]):
-        if table[slot] != 0:
-            _put(np.int64(target.ctypes.data), np.int64(target.shape[0]), table[slot])
+def rebuild(desc, kind, target):
+    """Copies the live entries of an index into an empty table of another size."""
+    index = desc + 8 * (TABLES + INDEX_CELLS * kind)
+    table = load64(index, TABLE)
+    tail = load64(desc, TAIL)
+    live = load64(desc, HEAD) - tail
+    for slot in range(load64(index, SIZE)):
+        entry = load64(table, slot)
+        if entry != 0 and (entry - tail) & NUMBER < live:
+            _put(np.int64(target.ctypes.data), np.int64(target.shape[0]), entry)
 
 
 @njit(cache=True, nogil=True)
-def replant(rows, now, stores, store, indexes):
-    """Adds those of some rows that end after `now` to a store, which has room for all of them."""
+def replant(rows, stores, store, indexes):
+    """Adds some rows to a store, which has room for all of them."""
     desc = descriptor(stores, store)
     for k in range(rows.shape[0]):
-        if rows[k, ROW_TO] <= now:
-            continue
         number = load64(desc, HEAD)
         row = row_address(desc, number)
         for cell in range(ROW_TIME + 1):

@@ -139,6 +139,6 @@ class Matcher:
         yield self.program.constants
 
     @property
-    def nbytes(self) -> int:
-        """The memory of stores and buffers."""
-        return self.stores.nbytes + self._out.nbytes
+    def output_bytes(self) -> int:
+        """The memory of the buffer for solutions."""
+        return self._out.nbytes

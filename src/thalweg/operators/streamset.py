@@ -343,7 +343,12 @@ class Streamset:
     @property
     def window_bytes(self) -> int:
         """The memory of the windows, with their indexes."""
-        return self._matcher.nbytes if self._matcher is not None else 0
+        return self._matcher.stores.nbytes if self._matcher is not None else 0
+
+    @property
+    def output_bytes(self) -> int:
+        """The memory of the buffer in which solutions leave the kernel."""
+        return self._matcher.output_bytes if self._matcher is not None else 0
 
     @property
     def answer_bytes(self) -> int:

@@ -61,7 +61,8 @@ class WindowStores:
     def _plant(self, number: int, rows: NDArray[np.int64], now: int) -> None:
         """Gives a store a new ring and new indexes, with those of some rows that end after `now`."""
         fields = self.descriptors[number]
-        kinds = [index for index in range(kernel.INDEXES) if self._indexes[number] >> index & 1]
+        rows = rows[rows[:, kernel.ROW_TO] > now]
+        kinds = self._kinds(number)
         links = kernel.FIRST_LINK + len(kinds)
         fields[kernel.STRIDE] = max(_LINE, 8 * -(-links // 2))
         fields[kernel.TAIL] = fields[kernel.HEAD]
@@ -72,10 +73,14 @@ class WindowStores:
         for rank, index in enumerate(kinds):
             fields[_cells(index) + kernel.LINK] = kernel.FIRST_LINK + rank
             self._place_table(number, index, np.zeros(_table_size(len(rows)), np.int64), 0)
-        kernel.replant(rows, now, self.descriptors, number, self._indexes[number])
+        kernel.replant(rows, self.descriptors, number, self._indexes[number])
         for index in kinds:
             self._rebuild(number, index)
         fields[kernel.SWEEP] = fields[kernel.HEAD] + kernel.SWEEP_EVERY
+
+    def _kinds(self, number: int) -> list[int]:
+        """The index kinds that a store has."""
+        return [index for index in range(kernel.INDEXES) if self._indexes[number] >> index & 1]
 
     def _describe(self, number: int, window: Window) -> None:
         fields = self.descriptors[number]
@@ -118,20 +123,20 @@ class WindowStores:
         """Makes the room that `insert` asked for by its status, at time `now`."""
         if status == kernel.FULL_ROWS:
             self._grow_ring(number, now)
+        elif status == kernel.SLACK_ROWS:
+            self._resize_ring(number, _ring_size(self._live(number)))
+            for index in self._kinds(number):
+                self._rebuild(number, index)
         else:
             self._rebuild(number, kernel.UNFIT_TABLE - status)
-            # Tables become unfit also when a window has fewer rows than it used to.
-            rows = self._live(number)
-            if len(self._rings[number]) > rows + rows // 2 + 4 * _FEW_ROWS:
-                self._resize_ring(number, _ring_size(rows))
 
     def _grow_ring(self, number: int, now: int) -> None:
         """Makes a full ring larger; where half of it are rows that deletes have ended, leaves those behind."""
         ring = self._rings[number]
-        if 2 * np.count_nonzero(ring[:, kernel.ROW_TO] <= now) < len(ring):
-            self._resize_ring(number, _ring_size(len(ring)))
-        else:
+        if 2 * np.count_nonzero(ring[:, kernel.ROW_TO] <= now) >= len(ring):
             self._plant(number, self.live_rows(number), now)
+        else:  # by a third: twice as large would fill a little quicker, at up to 60 bytes more for each row
+            self._resize_ring(number, _ring_size(len(ring)))
 
     def _resize_ring(self, number: int, size: int) -> None:
         ring = _rows(size, int(self.descriptors[number, kernel.STRIDE]))
@@ -142,10 +147,11 @@ class WindowStores:
         self._place_ring(number, ring)
 
     def _rebuild(self, number: int, index: int) -> None:
-        """Gives an index without dead entries the size that suits it."""
-        taken = int(self.descriptors[number, _cells(index) + kernel.TAKEN])
+        """Gives an index the size that suits its live entries."""
+        desc = kernel.descriptor(self.descriptors, number)
+        taken = kernel.live_entries(desc, index)
         fresh = np.zeros(_table_size(taken), np.int64)
-        kernel.rebuild(self._tables[number][index], fresh)
+        kernel.rebuild(desc, index, fresh)
         self._place_table(number, index, fresh, taken)
 
     def evict(self, now: int) -> None:

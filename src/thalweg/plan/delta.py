@@ -27,6 +27,15 @@ _INDEX = {
     (False, True, False): P,
     (False, False, False): ALL,
 }
+_KEY = {
+    SPO: (0, 1, 2),
+    SP: (0, 1),
+    PO: (1, 2),
+    P: (1,),
+    S: (0,),
+    O: (2,),
+    ALL: (),
+}  # the places of an index's key
 # Rows that a probe is expected to find where nothing has been measured: fewer through a subject than through an
 # object, and fewest where everything is known.
 _GUESS = {SPO: 0.5, SP: 2.0, PO: 8.0, S: 16.0, O: 32.0, P: 1e4, ALL: 1e6}
@@ -113,9 +122,23 @@ def plan_component(
             Step(number, index_for(patterns[number], bound), node | {number})
             for number in (ranked if free else ranked[:1])
         ]
+        steps = [step for step in steps if not any(_within(patterns, other, step) for other in steps)]
         graph.nodes[node] = tuple(steps)
         waiting += [step.node for step in steps]
     return graph
+
+
+def _within(patterns: Patterns, step: Step, other: Step) -> bool:
+    """Whether the rows that a step finds are some of those that another finds, which therefore never has fewer.
+
+    To count the rows of such another way cost more, next to a hub, than walking the better one.
+    """
+    own, wider = patterns[step.pattern], patterns[other.pattern]
+    return (
+        own.source == wider.source
+        and set(_KEY[other.index]) < set(_KEY[step.index])
+        and all(own.terms[place] == wider.terms[place] for place in _KEY[other.index])
+    )
 
 
 def index_for(pattern: Pattern, bound: set[str]) -> int:

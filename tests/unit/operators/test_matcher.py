@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thalweg.kernels import match as kernel
 from thalweg.kernels.match import INSERTED, OUT_BINDINGS, PROBES, REPEATED, WALKED
+from thalweg.kernels.store import HEAD, TAIL
 from thalweg.lang import parse
+from thalweg.operators import windows
 from thalweg.operators.matcher import Matcher
 from thalweg.plan.program import compile_program
 
@@ -120,3 +123,53 @@ def test_what_a_triple_costs_does_not_grow_with_queries_that_it_does_not_concern
         assert (row[0], row[OUT_BINDINGS:]) == (7, (10, 11))
         works[count] = (matcher.counters - before)[[PROBES, WALKED]].tolist()
     assert works[100] == works[1000]
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from([1, 1, 1, -1]),
+        st.integers(10, 14),
+        st.integers(1, 3),
+        st.integers(10, 14),
+        st.integers(0, 4),
+    ),
+    max_size=150,
+)
+
+
+@pytest.mark.parametrize("window", ["", "[RANGE 20]", "[NOW]"])
+@given(rows=changes)
+def test_no_row_number_is_used_that_is_not_in_the_ring(window, rows):
+    """Rows have no check of their number when they are read: where the search stands must keep to the ring.
+
+    Rings are full after a few rows here, so that stores grow, and rows are planted anew, in the middle of a batch.
+    """
+    plan = program("?x :a ?y . ?y :b ?z . ?z :c ?x", window)
+    op, s, p, o, wait = (np.array([row[k] for row in rows], np.int64) for k in range(5))
+    zero = np.zeros(len(rows), np.int64)
+    batch = (zero, np.cumsum(wait) * 1000, np.arange(len(rows)), zero, s, p, o, op)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "_FEW_ROWS", 2)
+        patch.setattr(windows, "_table_size", lambda keys: 5 * keys // 2 + 3)
+        matcher = Matcher(plan, room=1)
+        grow = matcher.stores.grow
+
+        def watch(store: int, status: int, now: int) -> None:
+            assert (
+                matcher._cursor[kernel.AT_RANGE] == matcher._cursor[kernel.LEVEL] == -1
+            )  # no search under way
+            grow(store, status, now)
+
+        patch.setattr(matcher.stores, "grow", watch)
+        out: Counter[tuple[int, ...]] = Counter()
+        for part in matcher.step(*batch):
+            out.update(map(tuple, part.tolist()))
+            head, tail = matcher.stores.descriptors[0, [HEAD, TAIL]].tolist()
+            if matcher._cursor[kernel.AT_RANGE] >= 0:
+                assert tail <= matcher._cursor[kernel.NUMBER] < head
+            # A candidate below TAIL is the end of its chain and is not read.
+            assert all(matcher._stack[: matcher._cursor[kernel.LEVEL] + 1, 0] < head)
+    expected: Counter[tuple[int, ...]] = Counter()
+    for part in Matcher(plan).step(*batch):
+        expected.update(map(tuple, part.tolist()))
+    assert out == expected
