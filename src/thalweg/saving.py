@@ -6,11 +6,13 @@ and plans are made anew. Nothing in them is code: bytes from elsewhere can be wr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from thalweg.algebra.nodes import Query
 from thalweg.answers import ContinuousQuery, Stats, Stream
 from thalweg.errors import UsageError
 from thalweg.lang import parse
@@ -55,8 +57,12 @@ def _place(query: ContinuousQuery, homes: list[Streamset]) -> list[int]:
     return [homes.index(home), next(k for k, (_, view) in enumerate(home._queries) if view is query.view)]
 
 
-def restore(kind: Any, data: bytes, threads: int = 1) -> Any:
-    """The session of such bytes; `queries` has its queries in the order of their registration."""
+def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] = ()) -> Any:
+    """The session of such bytes; `queries` has its queries in the order of their registration.
+
+    Queries that no text says are given, in the order in which they were saved.
+    """
+    given = iter(queries)
     try:
         state = unpack(data, FORMAT)
     except ValueError as error:
@@ -77,7 +83,7 @@ def restore(kind: Any, data: bytes, threads: int = 1) -> Any:
     for saved in state["homes"]:
         home = Streamset(saved["streams"])
         for query in saved["queries"]:
-            home.add(parse(query["text"], stream=query["default"]))
+            home.add(next(given) if queries else parse(query["text"], stream=query["default"]))
         home.restore(saved["state"], session.arena.intern)
         session._sets.append(home)
     for place, number in state["queries"]:

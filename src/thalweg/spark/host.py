@@ -26,7 +26,7 @@ from thalweg.spark import keepers
 from thalweg.spark.keepers import Engine, Mark
 from thalweg.spark.live import Arrival, Entry, Job, Standing, Turn
 
-FORMAT = 2
+FORMAT = 3
 HEADER_SCHEMA = (
     "format int, job string, token string, version long, digest long, first long, next long, standing binary"
 )
@@ -93,7 +93,7 @@ class Host(StatefulProcessor):
         header.version += 1
         header.digest = zlib.crc32(str([now, *(a[:3] for a in arrived)]).encode(), header.digest)
         for arrival in arrived:
-            header.digest = zlib.crc32(arrival.chunk[-64:], header.digest)
+            header.digest = zlib.crc32(arrival.chunk, header.digest)
         begun, spent = perf_counter_ns(), 0
         with keepers.engine(self.job, (header.token, shard), mark) as engine:
             replayed = self._catch_up(engine, header) if not engine.ready else 0
@@ -166,8 +166,9 @@ class Host(StatefulProcessor):
         for place, entry, numbers in turn.entries:
             # An entry that came and went within this batch is never written.
             if place >= header.first:
-                packed = joined([arrived[k].chunk for k in numbers])
-                self.log.updateValue((place,), tuple(entry._replace(chunks=packed)))
+                if numbers:
+                    entry = entry._replace(chunks=joined([arrived[k].chunk for k in numbers]))
+                self.log.updateValue((place,), tuple(entry))
         self.header.update(
             (
                 *(FORMAT, header.job, header.token, header.version, header.digest, header.first, header.next),

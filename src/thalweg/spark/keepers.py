@@ -129,16 +129,40 @@ class There:
             else:
                 raise value
 
+    def close(self) -> None:
+        """Nothing more will be asked; an engine within a batch is given up."""
+        self._channel.close()
+
 
 @contextmanager
 def engine(job: Job, key: Key, mark: Mark) -> Iterator[Engine]:
     """The engine of a shard for one batch."""
-    channel = _channel(key) if IN_KEEPERS else None
-    if channel is None:
+    there = _reach(job, key, mark) if IN_KEEPERS else None
+    if there is None:
         yield Here(job, key, mark, SHELF)
         return
-    with channel:
-        yield There(channel, job, key, mark)
+    try:
+        yield there
+    except (EOFError, ConnectionError):
+        raise RuntimeError(
+            f"the process that keeps the engine of shard {key[1]} ended within a batch; the task can be run again"
+        ) from None
+    finally:
+        there.close()
+
+
+def _reach(job: Job, key: Key, mark: Mark) -> There | None:
+    """The engine in the keeper of a shard; None where there can be no keepers."""
+    for _ in range(2):
+        channel = _channel(key)
+        if channel is None:
+            return None
+        try:
+            return There(channel, job, key, mark)
+        except (EOFError, ConnectionError):
+            # A keeper that ended just now: because nobody had asked for a while, or because it was killed.
+            channel.close()
+    return None
 
 
 IN_KEEPERS = hasattr(os, "fork")

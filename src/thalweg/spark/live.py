@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+from thalweg.algebra.nodes import Query
 from thalweg.answers import ContinuousQuery, Late
 from thalweg.engine import Session
 from thalweg.instants import duration, show_instant
@@ -19,11 +20,17 @@ from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
 from thalweg.rdf.stamped import Stamped, parted
+from thalweg.saving import restore, save
 from thalweg.spark.encode import Reading, nothing
 from thalweg.spark.results import pack_results
 from thalweg.spark.routing import EVENTS
 
 _DRAIN = 1 << 18
+SAVED = "saved"
+"""The mode of entries that hold a part of a saved session."""
+_FULL = 1 << 16
+_SPARSE = 4
+_PART = 16 << 20
 _MIXED = "triples and graphs in one stream: say how to frame them (mode)"
 
 
@@ -70,7 +77,8 @@ class Entry(NamedTuple):
 
     `clock`, `watermark` and `before` are the stream's clock, watermark and framer before the chunks, so that an entry
     does not depend on those before it; `latest` is the largest event time among its rows: when that has expired, so
-    has the entry. Messages that came together are one entry.
+    has the entry. Messages that came together are one entry. An entry of the mode `saved` is a part of a session that
+    stands for all entries before it, `last` says the last part.
     """
 
     stream: str
@@ -98,11 +106,19 @@ class Standing:
 
 
 class Logged(NamedTuple):
-    """A new entry of the log: its place, what it says beside its chunks, and which arrivals these are in."""
+    """A new entry of the log: its place, what it says beside its chunks, and which arrivals these are in, if any."""
 
     place: int
     entry: Entry
     arrivals: tuple[int, ...]
+
+
+class _Place(NamedTuple):
+    """What an engine knows of an entry of the log."""
+
+    place: int
+    latest: int
+    rows: int
 
 
 @dataclass
@@ -127,15 +143,27 @@ class Live:
     def __init__(self, job: Job, shard: int = 0) -> None:
         self.job = job
         self.shard = shard
-        self.session = Session(lateness=job.lateness)
-        router = job.reading.router
-        self.query: ContinuousQuery = self.session.register(router.shares.in_a_cell(router.query))
         self.framers: dict[str, Framer | Stamped] = {}
         self.standing = Standing()
         self.turn = Turn()
-        self._index: deque[tuple[int, int]] = deque()
+        self._index: deque[_Place] = deque()
+        self._rows = 0
+        self._parts: list[bytes] = []
         self._undrained = 0
-        self.session.keep(lambda: [framer.live() for framer in self.framers.values()])
+        session = Session(lateness=job.lateness)
+        session.register(self._asked)
+        self._begin(session)
+
+    @property
+    def _asked(self) -> Query:
+        """The query as this shard asks it."""
+        router = self.job.reading.router
+        return router.shares.in_a_cell(router.query)
+
+    def _begin(self, session: Session) -> None:
+        self.session = session
+        self.query: ContinuousQuery = session.queries[0]
+        session.keep(lambda: [framer.live() for framer in self.framers.values()])
 
     def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[bytes]:
         """Apply a batch of chunks, at a time of the runner's clock: packed results, and then `turn` has the rest.
@@ -148,7 +176,7 @@ class Live:
             entry = self._take([arrivals[k] for k in together])
             if entry is not None:
                 turn.entries.append(Logged(place, entry, together))
-                self._index.append((place, entry.latest))
+                self._note(place, entry.latest, self._taken)
                 place += 1
             if self._undrained >= _DRAIN:
                 yield from self._results()
@@ -157,8 +185,10 @@ class Live:
             turn.wake_up = self._patience(now)
         yield from self._results()
         turn.expired = list(self._expired())
-        turn.standing = self._stand()
         turn.held = self.session.live_triples
+        if self._rows > max(_FULL, _SPARSE * turn.held):
+            self._compact(place)
+        turn.standing = self._stand()
         turn.micros = (perf_counter_ns() - begun) // 1000
 
     def _take(self, arrivals: Sequence[Arrival]) -> Entry | None:
@@ -192,7 +222,8 @@ class Live:
         batches = list(_framed(framer, chunks, last))
         for batch in batches:
             self._push(batch)
-        self._undrained += sum(map(len, batches))
+        self._taken = sum(map(len, batches))
+        self._undrained += self._taken
         latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)
         if latest is None:
             return None
@@ -200,15 +231,47 @@ class Live:
 
     def replay(self, place: int, entry: Entry) -> None:
         """Apply an entry of the log again; what it leads to has been told before."""
-        self._index.append((place, entry.latest))
+        if entry.mode == SAVED:
+            self._restore(place, entry)
+            return
         framer = self._framer(entry.stream, entry.mode)
         framer.restore(entry.before)
         self.session.push_events(EventBatch.empty(entry.stream, entry.clock))
         self._advance(entry.stream, entry.watermark)
         chunks = [Chunk.unpack(chunk, self.session.arena) for chunk in parted(entry.chunks)]
+        rows = 0
         for batch in _framed(framer, [replace(chunk, rejects=()) for chunk in chunks], entry.last):
             self.session.push_events(batch)
+            rows += len(batch)
+        self._note(place, entry.latest, rows)
         self._forget()
+
+    def _compact(self, place: int) -> None:
+        """Put the session in the place of a log most of whose rows are gone: by deletes, or beyond counts."""
+        latest = max(noted.latest for noted in self._index)
+        self.turn.expired += [noted.place for noted in self._index]
+        self._index.clear()
+        saved = save(self.session)
+        starts = range(0, len(saved), _PART)
+        for start in starts:
+            entry = Entry(
+                "", SAVED, latest, NO_TIME, NO_TIME, start == starts[-1], b"", saved[start : start + _PART]
+            )
+            self.turn.entries.append(Logged(place, entry, ()))
+            self._index.append(_Place(place, latest, 0))
+            place += 1
+        self._rows = 0
+
+    def _restore(self, place: int, entry: Entry) -> None:
+        self._index.append(_Place(place, entry.latest, 0))
+        self._parts.append(bytes(entry.chunks))
+        if entry.last:
+            self._begin(restore(Session, b"".join(self._parts), queries=[self._asked]))
+            self._parts = []
+
+    def _note(self, place: int, latest: int, rows: int) -> None:
+        self._index.append(_Place(place, latest, rows))
+        self._rows += rows
 
     def resume(self, standing: Standing) -> None:
         """Go to where an earlier engine stood, after its log has been replayed."""
@@ -236,8 +299,10 @@ class Live:
     def _expired(self) -> Iterator[int]:
         """The places of log entries that nothing can use any more; they are forgotten here."""
         horizon = self.session.horizon()
-        while horizon is not None and self._index and self._index[0][1] < horizon:
-            yield self._index.popleft()[0]
+        while horizon is not None and self._index and self._index[0].latest < horizon:
+            gone = self._index.popleft()
+            self._rows -= gone.rows
+            yield gone.place
 
     def _hear(self, streams: Collection[str], now: int) -> None:
         """Note at which time of the runner's clock streams were heard, and go on without those silent for too long.

@@ -65,7 +65,8 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {
-        "spark.master": f"local[{cores}]",
+        # A task that fails is tried again, as on a cluster: its worker or keeper may have been killed.
+        "spark.master": f"local[{cores},4]",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",

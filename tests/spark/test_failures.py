@@ -1,0 +1,204 @@
+"""Whatever is killed, and whenever: the files of the sink hold each result once.
+
+Drivers, executors and keepers get SIGKILL at random points. `THALWEG_KILLS` says how many drivers (3),
+`THALWEG_SEED` from where the points are drawn.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+
+from tests.spark.fakes import in_process, job_of, told
+from tests.spark.victim import STREAM, TEXT, chain
+from thalweg.answers import Row
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc"),
+]
+ROOT = Path(__file__).parents[2]
+KILLS = int(os.environ.get("THALWEG_KILLS", "3"))
+RANDOM = random.Random(int(os.environ.get("THALWEG_SEED", "0")) or None)
+PATIENCE = 500
+
+
+def home(folder: Path) -> Path:
+    """A home for Spark, because the executors of a local cluster write to a folder in it."""
+    made = folder / "spark"
+    if not made.exists():
+        made.mkdir()
+        for entry in Path(pyspark.__file__).parent.iterdir():
+            if entry.name != "work":
+                (made / entry.name).symlink_to(entry)
+    return made
+
+
+@contextmanager
+def victim(folder: Path, master: str) -> Iterator[subprocess.Popen[str]]:
+    """A driver in a process group of its own; nothing of it is left afterwards."""
+    with (folder / "stderr").open("a") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.victim", str(folder), master],
+            cwd=ROOT,
+            env=os.environ
+            | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "SPARK_HOME": str(home(folder))},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        # Python and Java are one group; Spark's Python workers end when Java is gone.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def planned(folder: Path) -> int:
+    """The number of the last batch that was begun."""
+    names = os.listdir(folder / "checkpoint/offsets") if (folder / "checkpoint/offsets").is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def wait_for(what: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    """Wait until something holds, or the process has ended."""
+    end = time.monotonic() + PATIENCE
+    while not what() and process.poll() is None:
+        assert time.monotonic() < end, "nothing happened for too long"
+        time.sleep(0.02)
+
+
+def descendants(process: int) -> dict[int, str]:
+    """All processes below one, with their command lines."""
+    below: dict[int, list[int]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            parent = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        below.setdefault(parent, []).append(int(name))
+    found: dict[int, str] = {}
+    waiting = [process]
+    while waiting:
+        for child in below.get(waiting.pop(), []):
+            try:
+                found[child] = Path(f"/proc/{child}/cmdline").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            waiting.append(child)
+    return found
+
+
+def keepers() -> list[int]:
+    """The keepers of the Spark of this process: each leads a session of its own."""
+    return [
+        process
+        for process, command in descendants(os.getpid()).items()
+        if "thalweg.spark.daemon" in command and os.getsid(process) == process
+    ]
+
+
+def kill(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def results(spark: Any, folder: Path) -> list[Row]:
+    """What the sink holds, by its own account of its files."""
+    from thalweg.spark.results import rows_of
+
+    return list(rows_of(spark.read.parquet(str(folder / "out")).toArrow()))
+
+
+def finished(process: subprocess.Popen[str]) -> list[int]:
+    """The replayed entries of each batch of a driver that is left in peace."""
+    out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    (line,) = (line for line in out.splitlines() if line.startswith("replayed"))
+    return [int(word) for word in line.split()[1:]]
+
+
+def test_a_driver_that_is_killed_again_and_again_gives_each_result_once(spark: Any, tmp_path: Path) -> None:
+    file = tmp_path / "in.nt"
+    file.write_bytes(chain(0, 90 * (KILLS + 2)))
+    for _ in range(KILLS):
+        seen = planned(tmp_path)
+        with victim(tmp_path, "local[2]") as process:
+            wait_for(lambda seen=seen: planned(tmp_path) > seen, process)  # type: ignore[misc]
+            time.sleep(RANDOM.uniform(0, 1.5))
+    begun = planned(tmp_path)
+    with victim(tmp_path, "local[2]") as process:
+        replayed = finished(process)
+    assert begun == 0 or replayed[0] > 0, "the first batch after a restart begins with the log"
+    assert not any(replayed[1:])
+    assert told(results(spark, tmp_path)) == told(in_process(job_of(TEXT), {STREAM: file}))
+
+
+def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(spark: Any, tmp_path: Path) -> None:
+    file = tmp_path / "in.nt"
+    file.write_bytes(chain(0, 500))
+    with victim(tmp_path, "local-cluster[2,1,2048]") as process:
+        wait_for(lambda: planned(tmp_path) >= 1, process)
+        time.sleep(RANDOM.uniform(0, 1))
+        executors = [
+            number
+            for number, command in descendants(process.pid).items()
+            if "CoarseGrainedExecutorBackend" in command
+        ]
+        assert len(executors) == 2
+        kill(RANDOM.choice(executors))
+        seen = planned(tmp_path)
+        wait_for(lambda: planned(tmp_path) >= seen + 2, process)
+        (tmp_path / "break").touch()
+        replayed = finished(process)
+    assert any(replayed), "another executor begins with the log"
+    assert list(tmp_path.glob("broken-*")), "a task failed"
+    assert told(results(spark, tmp_path)) == told(in_process(job_of(TEXT), {STREAM: file}))
+
+
+def test_keepers_that_are_killed_are_replaced_by_the_log(spark: Any, tmp_path: Path) -> None:
+    """Before each batch, and while one runs: a task that loses its keeper is tried again."""
+    from thalweg.spark import read, run
+    from thalweg.spark.results import rows_of
+
+    file = tmp_path / "in.nt"
+    file.write_bytes(chain(0, 300))
+    rows: list[Row] = []
+    killed: list[int] = []
+
+    def deliver(batch: Any, number: int) -> None:
+        if number % 2:
+            for keeper in keepers():
+                killed.append(number)
+                kill(keeper)
+        rows.extend(rows_of(batch.toArrow()))
+
+    events = read(spark, str(file), stream=STREAM, endOfStream="true", maxBytesPerTrigger="2k")
+    query = (
+        run(events, TEXT, shards=2)
+        .writeStream.foreachBatch(deliver)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    replayed = [step.observedMetrics["thalweg_engine"]["replayed"] for step in query.recentProgress]
+    assert {number for number, entries in enumerate(replayed) if entries} == set(killed)
+    assert killed
+    assert told(rows) == told(in_process(job_of(TEXT), {STREAM: file}))
