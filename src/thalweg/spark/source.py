@@ -144,6 +144,7 @@ class RdfSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """The planner of this source's batches."""
+        _send_no_profile()
         return RdfStreamReader(Options.of(self.options))
 
 
@@ -184,6 +185,11 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch within the limit; `start` itself where nothing is new."""
         position = Position.of_json(start)
         if position.ended:
+            if not self.options.end_of_stream:
+                raise UsageError(
+                    "the checkpoint says that the stream has ended, and nothing comes after an end: "
+                    "start with a new checkpoint directory"
+                )
             return start
         if self.options.end_of_stream and self.target is None:
             self.target = self._snapshot()
@@ -286,7 +292,7 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _send_no_profile() -> None:
-    """Keep the process that plans a source from sending profiles which nobody asked for.
+    """Keep the processes that plan a source from sending profiles which nobody asked for.
 
     The Connect client of Spark 4.3.0 takes them for a failure of whatever long command is under way: the run of a
     pipeline, or a listener (SPARK-59135).
