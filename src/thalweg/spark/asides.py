@@ -38,7 +38,8 @@ def read_quarantine(spark: SparkSession, folder: str, **options: str) -> DataFra
 
 def _lines(spark: SparkSession, folder: str, schema: str, options: dict[str, str]) -> DataFrame:
     path = os.path.abspath(folder)
-    os.makedirs(path, exist_ok=True)  # nothing may have been late as yet
+    if isinstance(spark, SparkSession):  # else it is of Connect, and the folder may be the server's
+        os.makedirs(path, exist_ok=True)  # nothing may have been late as yet
     return (
         spark.readStream.schema(schema)
         .option("pathGlobFilter", "batch-*.jsonl")

@@ -140,7 +140,8 @@ def _most_of(name: str, shards: int) -> Column:
 
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """The streaming frame of files or of a growing folder; wrong options are refused here."""
-    Options.of({"path": path, **options})
+    if isinstance(spark, SparkSession):  # else it is of Connect, and the files may be the server's
+        Options.of({"path": path, **options})
     register(spark)
     return spark.readStream.format("rdf").options(**options).load(path)
 
