@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,8 @@ from thalweg.errors import UsageError
 from thalweg.io.progress import Interrupts
 from thalweg.spark.command import in_words
 from thalweg.spark.listener import ENGINE, READ, Step, step_of
+from thalweg.spark.queries import Delivery, Steps, watch
+from thalweg.spark.results import ARROW
 from thalweg.spark.source import Options, RdfStreamReader
 
 S = "http://ex/s"
@@ -116,6 +119,52 @@ def test_a_stream_that_has_ended_is_not_followed(tmp_path: Path) -> None:
     assert finite.latestOffset(end, limit) == end
     with pytest.raises(UsageError, match="the stream has ended"):
         RdfStreamReader(Options.of({"path": str(tmp_path)})).latestOffset(end, limit)
+
+
+class Scripted:
+    """A query that does, each time it is waited for, the next thing of a script."""
+
+    runId = "r"  # noqa: N815
+
+    def __init__(self, *script: Callable[[], object]) -> None:
+        self.script = list(script)
+        self.stopped = False
+
+    def awaitTermination(self, seconds: float) -> bool:  # noqa: N802
+        if self.script:
+            self.script.pop(0)()
+        return self.stopped
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_a_stop_waits_until_rows_that_were_told_are_committed_and_lets_no_others_be_told() -> None:
+    batch: Any = SimpleNamespace(toArrow=ARROW.empty_table)
+    told: list[Any] = []
+    delivery = Delivery(lambda rows: told.append(list(rows)))
+    steps: Steps = SimpleQueue()
+    step = step_of(progress(thalweg_read=READ_ROW, thalweg_engine=ENGINE_ROW))
+    assert step is not None
+
+    def too_late() -> None:
+        assert not query.stopped
+        with pytest.raises(UsageError, match="being stopped"):
+            delivery(batch, 5)
+
+    query = Scripted(
+        lambda: delivery(batch, 4),
+        too_late,
+        lambda: steps.put(step),
+        lambda: [steps.put(run) for run in ("another", "r")],
+    )
+    sums: list[dict[str, Any]] = []
+    watch(query, steps, delivery, sums.append, lambda: bool(told))
+    assert query.stopped
+    assert (len(told), delivery.delivered) == (1, 4)
+    assert [(one["batches"], one["statements"], one["kept"], one["rejected"]) for one in sums] == [
+        (5, 100, 40, 2)
+    ]
 
 
 @pytest.mark.parametrize(
