@@ -199,7 +199,7 @@ def demo() -> None:
 @app.command()
 def bench(
     suite: Annotated[
-        str, typer.Argument(metavar="[SUITE]", help="lubm, seas, taxi, snb, dynamic or memory.")
+        str, typer.Argument(metavar="[SUITE]", help="lubm, seas, taxi, snb, dynamic, memory or spark.")
     ] = "lubm",
     data: Annotated[
         Path | None,

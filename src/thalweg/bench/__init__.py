@@ -11,10 +11,11 @@ from thalweg.errors import UsageError
 
 def suites() -> dict[str, Callable[..., Report]]:
     """The suites by name."""
-    from thalweg.bench import dynamic, lubm, memory, seas, snb, taxi
+    from thalweg.bench import dynamic, lubm, memory, seas, snb, spark, taxi
 
     return {
-        module.__name__.rsplit(".", 1)[1]: module.run for module in (lubm, seas, taxi, snb, dynamic, memory)
+        module.__name__.rsplit(".", 1)[1]: module.run
+        for module in (lubm, seas, taxi, snb, dynamic, memory, spark)
     }
 
 

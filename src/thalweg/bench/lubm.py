@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
 import tempfile
 import time
 from dataclasses import replace
@@ -16,13 +14,12 @@ import pyoxigraph
 from thalweg.algebra.nodes import Query
 from thalweg.bench import workload
 from thalweg.bench.report import Report, best_seconds, resident_bytes
-from thalweg.bench.workload import STREAM, Encoded, best_costs
+from thalweg.bench.workload import STREAM, Encoded, best_costs, lay_out
 from thalweg.engine import Session
 from thalweg.io.files import pieces, read_events
 from thalweg.lang import parse
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.prune import Prune, Signature
-from thalweg.testing.generate import lubm, write
 
 NAMES = tuple(f"q{number}" for number in range(1, 8))
 _TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
@@ -39,14 +36,7 @@ def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) ->
     report = Report("lubm")
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as folder:
         plain = Path(folder) / "lubm.nt"
-        if data is None:
-            write(lubm(100_000 if quick else 650_000), plain)
-        else:
-            with (
-                (gzip.open if str(data).endswith(".gz") else open)(data, "rb") as source,
-                plain.open("wb") as target,
-            ):
-                shutil.copyfileobj(source, target)
+        lay_out(data, plain, 100_000 if quick else 650_000)
         reading(report, plain)
         matching(report, plain, copies=2 if quick else 4)
         whole_way(report, plain)
@@ -54,7 +44,9 @@ def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) ->
         memory(report, plain)
         baseline(report, plain)
         if spark:
-            on_spark(report, plain, Path(folder), copies=4 if quick else 48)
+            from thalweg.bench.spark import steady
+
+            steady(report, plain, Path(folder), 4 if quick else 48, ("q1", "q2", "q5"))
     return report
 
 
@@ -215,23 +207,3 @@ def baseline(report: Report, plain: Path, width: int = 10_000, reports: int = 20
         ours /= plain.read_bytes().count(b"\n")
         note = f"{again * 1e6:,.0f} microseconds an event against {ours * 1e9:.0f} ns, ours with reading"
         report.add("re-evaluation", f"{name}, window 10^4, every event", again / ours, "x ours", note=note)
-
-
-def on_spark(report: Report, plain: Path, folder: Path, copies: int) -> None:
-    """The whole way on Spark with two cores, in the steady state: batches after the first."""
-    from thalweg.bench.spark import spark_rate
-
-    for name in ("q1", "q2", "q5"):
-        text = query_text(name, "[RANGE 100000]")
-        seconds, _, _ = min((_drain_file(plain, text) for _ in range(3)), key=lambda one: one[0])
-        triples = plain.read_bytes().count(b"\n")
-        alone = triples / seconds
-        rate, note = spark_rate(plain, folder, text, copies)
-        report.add(
-            "on Spark",
-            f"{name}, 2 cores",
-            rate / alone,
-            "x in-process",
-            target=1,
-            note=f"{rate / 1e6:.1f} M triples/s; {note}",
-        )

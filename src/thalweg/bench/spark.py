@@ -1,42 +1,235 @@
-"""The rate of a query on Spark in its steady state."""
+"""The Spark suite: the steady state against one process, batch sizes, shards, and what a cached engine spares."""
 
 from __future__ import annotations
 
 import os
-import time
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from thalweg.bench.workload import STREAM
+from thalweg.bench.dynamic import random_triples
+from thalweg.bench.report import Report, best_seconds
+from thalweg.bench.workload import STREAM, lay_out, query_text
+from thalweg.engine import Session
+from thalweg.io.files import read_events
+from thalweg.lang import parse
+from thalweg.plan.shares import plan_shares
+
+NAMES = tuple(f"q{number}" for number in range(1, 8))
+HEAVY = (
+    "SELECT ?x FROM STREAM <{stream}> [RANGE 20000] WHERE {{ "
+    "?x <{ns}a> ?p . ?x <{ns}b> ?q . ?x <{ns}c> ?r . ?p <{ns}d> ?x }}"
+)
+_NS = "http://thalweg.dev/dynamic#"
+_ALL_CORES = 2
 
 
-def spark_rate(plain: Path, folder: Path, text: str, copies: int, batches: int = 3) -> tuple[float, str]:
-    """Triples a second over the batches after the first, and a note; the input is `copies` links to one file."""
+@dataclass(frozen=True)
+class Sizes:
+    """How much a run measures."""
+
+    copies: int = 48
+    batches: tuple[str, ...] = ("256k", "1m", "4m", "16m", "64m", "256m")
+    few: int = 8
+    heavy: int = 4_000_000
+    windows: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
+    names: tuple[str, ...] = NAMES
+
+
+QUICK = Sizes(
+    copies=4, batches=("256k", "4m"), few=4, heavy=400_000, windows=(100_000, 1_000_000), names=("q1", "q5")
+)
+
+
+@dataclass(frozen=True)
+class Steady:
+    """What the batches of a query after the first did, together."""
+
+    statements: int
+    seconds: float
+    batches: int
+    kept: int
+    sent: int
+    read_us: int
+    host_us: int
+    engine_us: int
+
+    @property
+    def rate(self) -> float:
+        """Triples a second."""
+        return self.statements / self.seconds if self.seconds > 0 else float("nan")
+
+    @property
+    def note(self) -> str:
+        """Where the time of a core went."""
+        cores = 1e4 * _ALL_CORES * self.seconds  # for percents of microseconds
+        parts = {
+            "reading": self.read_us,
+            "engine": self.engine_us,
+            "state and channels": self.host_us - self.engine_us,
+        }
+        told = ", ".join(f"{name} {value / cores:.0f} %" for name, value in parts.items())
+        return f"{self.rate / 1e6:.2f} M triples/s in {self.batches} batches; of both cores: {told}, the rest is Spark"
+
+
+def run(
+    *, data: Path | None = None, quick: bool = False, spark: bool = True, sizes: Sizes | None = None
+) -> Report:
+    """All figures of the suite. `data` is a LUBM file."""
+    sizes = sizes or (QUICK if quick else Sizes())
+    report = Report("spark")
+    with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as folder:
+        plain = Path(folder) / "lubm.nt"
+        lay_out(data, plain, 100_000 if quick else 650_000)
+        if spark:
+            steady(report, plain, Path(folder), sizes.copies, sizes.names)
+            batch_sizes(report, plain, Path(folder), sizes)
+            two_shards(report, Path(folder), sizes.heavy)
+        cached(report, plain, sizes.windows)
+    return report
+
+
+def steady(report: Report, plain: Path, folder: Path, copies: int, names: Sequence[str]) -> None:
+    """The whole way on Spark with two cores, in batches after the first, against one core of one process."""
+    for name in names:
+        text = query_text("lubm", name, "[RANGE 100000]")
+        alone = _alone(plain, text)
+        done = _on_spark(plain, folder, text, copies, max(1, copies // 4) * plain.stat().st_size)
+        report.add(
+            "on Spark",
+            f"{name}, 2 cores",
+            done.rate / alone,
+            "x in-process",
+            target=1.5,
+            note=f"{alone / 1e6:.2f} M triples/s in-process; {done.note}",
+        )
+
+
+def batch_sizes(report: Report, plain: Path, folder: Path, sizes: Sizes) -> None:
+    """Throughput and latency by the size of batches, and the time of our part in the smallest ones."""
+    text = query_text("lubm", "q1", "[RANGE 100000]")
+    for size in sizes.batches:
+        limit = _bytes(size)
+        copies = max(1, min(sizes.copies, -(-sizes.few * limit // plain.stat().st_size)))
+        done = _on_spark(plain, folder, text, copies, limit, most=sizes.few)
+        batch = 1000 * done.seconds / done.batches
+        report.add("batches", f"of {size}: latency", batch, "ms", note=done.note)
+        ours = (done.read_us + done.host_us) / 1000 / done.batches
+        small = limit <= 1 << 20
+        report.add("batches", f"of {size}: our part", ours, "ms", at_most=True, target=100 if small else None)
+
+
+def two_shards(report: Report, folder: Path, triples: int) -> None:
+    """Two shards against one, for a query whose matching dominates; copies against the theory."""
+    source = folder / "heavy"
+    source.mkdir()
+    with (source / "a.nt").open("w") as file:
+        file.writelines(random_triples(triples))
+    text = HEAVY.format(stream=STREAM, ns=_NS)
+    size = (source / "a.nt").stat().st_size // 4
+    one, two = (_on_spark(source / "a.nt", folder, text, 1, size, shards=n) for n in (1, 2))
+    report.add(
+        "shards",
+        "2 against 1",
+        two.rate / one.rate,
+        "x rate",
+        target=1.6,
+        note=f"2: {two.note}; 1: {one.note}",
+    )
+    query = parse(text)
+    shares = plan_shares(query, 2)
+    theory = sum(map(shares.copies, query.patterns)) / len(query.patterns)
+    report.add("shards", "copies of a triple", two.sent / two.kept, "copies", note=f"theory {theory:.3g}")
+
+
+def cached(report: Report, plain: Path, windows: Sequence[int]) -> None:
+    """A batch of a live engine, against one that a new engine gets after the log has been replayed."""
+    from thalweg.bench.rehearsal import Rehearsal
+
+    for window in windows:
+        rehearsal = Rehearsal(query_text("lubm", "q7", f"[RANGE {window}]"), plain)
+        rehearsal.fill(window)
+        live = float("inf")
+        for _ in range(3):
+            rehearsal.prepare()
+            live = min(live, best_seconds(rehearsal.batch, 1))
+        again = best_seconds(rehearsal.rebuild, 1)
+        report.add(
+            "cached engine",
+            f"window {window:,}",
+            (live + again) / live,
+            "x time without",
+            note=f"a batch of {rehearsal.statements:,} triples {live * 1000:.0f} ms; a new engine before it "
+            f"{again:.2f} s ({rehearsal.entries} entries, {rehearsal.log_bytes / 1e6:.0f} MB)",
+        )
+
+
+def _alone(plain: Path, text: str) -> float:
+    """Triples a second from the file to the answers, on one core of this process."""
+    triples = plain.read_bytes().count(b"\n")
+    return triples / best_seconds(partial(_drain, plain, text), 3)
+
+
+def _drain(plain: Path, text: str) -> None:
+    session = Session()
+    query = session.register(text)
+    events = read_events([plain], STREAM, session.arena, session.prune())
+    session.keep(lambda: [events.live()])
+    for batch in events:
+        session.push_events(batch)
+        query.drain()
+
+
+def _on_spark(
+    plain: Path, folder: Path, text: str, copies: int, limit: int, *, shards: int = 2, most: int | None = None
+) -> Steady:
+    """Run over links to one file; `most` ends it after so many batches."""
     import thalweg.spark as on_spark
 
-    source = folder / f"copies-{copies}"
+    source = folder / f"copies-{plain.stem}-{copies}"
     if not source.exists():
         source.mkdir()
         for number in range(copies):
             os.link(plain, source / f"{number:04d}.nt")
-    total = copies * plain.stat().st_size
-    told: list[tuple[float, int]] = []
-    results = 0
-
-    def count(rows: Any) -> None:
-        nonlocal results
-        results += sum(1 for _ in rows)
-
-    spark = on_spark.session(cores=2)
-    on_spark.run_files(
-        text,
-        {STREAM: str(source)},
-        count,
-        spark=spark,
-        progress=lambda sums: told.append((time.perf_counter(), int(sums["statements"]))),
-        source={"maxBytesPerTrigger": str(total // batches)},
+    spark = on_spark.session(cores=_ALL_CORES)
+    spark.conf.set("spark.sql.shuffle.partitions", str(shards))
+    events = on_spark.read(spark, str(source), stream=STREAM, settle="0", maxBytesPerTrigger=str(limit))
+    checkpoint = tempfile.mkdtemp(dir=folder)
+    frame = on_spark.run(events, text, shards=shards)
+    query = (
+        frame.writeStream.foreachBatch(lambda batch, _: batch.toArrow())
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
     )
-    (begun, before), (ended, after) = told[0], told[-1]
-    seconds = ended - begun
-    note = f"{len(told) - 1} batches of {(after - before) / max(len(told) - 1, 1) / 1e6:.1f} M triples, {results} rows"
-    return (after - before) / seconds if seconds > 0 else float("nan"), note
+    steps: dict[int, Any] = {}
+    try:
+        while not query.awaitTermination(0.2):
+            steps |= {step.batchId: step for step in query.recentProgress}
+            if most is not None and len(steps) > most:
+                break
+    finally:
+        query.stop()
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    steps |= {step.batchId: step for step in query.recentProgress}
+    told = [step for _, step in sorted(steps.items()) if step.observedMetrics.get("thalweg_read")][1:]
+    read = [step.observedMetrics["thalweg_read"] for step in told]
+    engine = [step.observedMetrics["thalweg_engine"] for step in told]
+    return Steady(
+        statements=sum(r["statements"] for r in read),
+        seconds=sum(step.durationMs["triggerExecution"] for step in told) / 1000,
+        batches=max(len(told), 1),
+        kept=sum(r["kept"] for r in read),
+        sent=sum(r["sent"] for r in read),
+        read_us=sum(r["micros"] for r in read),
+        host_us=sum(e["micros"] for e in engine),
+        engine_us=sum(e["engine"] for e in engine),
+    )
+
+
+def _bytes(size: str) -> int:
+    return int(size[:-1]) << {"k": 10, "m": 20}[size[-1]]

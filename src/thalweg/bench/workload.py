@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
@@ -24,6 +25,7 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.ntriples import Reader
 from thalweg.rdf.prune import Prune
+from thalweg.testing.generate import lubm, write
 
 Ints = NDArray[np.int64]
 STREAM = "http://thalweg.dev/stream"
@@ -52,6 +54,18 @@ def find_data(name: str, given: Path | None = None) -> Path | None:
     if "THALWEG_DATA" in os.environ:
         folders.insert(0, Path(os.environ["THALWEG_DATA"]))
     return next((folder / name for folder in folders if (folder / name).is_file()), None)
+
+
+def lay_out(data: Path | None, plain: Path, triples: int) -> None:
+    """Writes a LUBM stream as plain N-Triples: that of a file, or a generated one of so many triples."""
+    if data is None:
+        write(lubm(triples), plain)
+        return
+    with (
+        gzip.open(data, "rb") if data.suffix == ".gz" else data.open("rb") as source,
+        plain.open("wb") as target,
+    ):
+        shutil.copyfileobj(source, target)
 
 
 def text_rows(path: Path) -> Iterator[list[str]]:

@@ -31,15 +31,14 @@ def _shards(query: Query, wanted: int) -> list[str]:
         return [f"shards     {shares.shards}: {spread} ({shares.reason})"]
     grid = " x ".join(f"{Var(name)} {share}" for name, share in shares.shares)
     lines = [f"shards     {shares.shards}: {grid} ({shares.reason})"]
-    for number, role in enumerate(shares.roles):
+    for role in shares.roles:
         for place in role.patterns:
             pattern = query.patterns[place]
             by = [str(Var(name)) for name, _ in shares.shares if name in pattern.variables]
             where = f"by {', '.join(by)}" if by else "to all"
             copies = shares.copies(pattern)
-            lines.append(
-                f"route {place}    {where}, {copies} {'copy' if copies == 1 else 'copies'}, role {number}"
-            )
+            through = f", through channel {role.channel}" if shares.channels > 1 else ""
+            lines.append(f"route {place}    {where}, {copies} {'copy' if copies == 1 else 'copies'}{through}")
     sent = sum(shares.copies(pattern) for pattern in query.patterns)
     lines.append(
         f"copies     {sent / len(query.patterns):.2f} of each triple and pattern, if all patterns fit equally often; "

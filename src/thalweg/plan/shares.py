@@ -5,8 +5,9 @@ a coordinate. A triple that fits a pattern goes to the cells that agree with it 
 variables, and to all along the other dimensions. The triples of a solution meet in the one cell that agrees with
 all of them.
 
-One triple may fit several patterns in different ways. A *role* is a way of routing; each role is a stream of its own
-in a cell, so that a pattern sees a triple only where it was sent for its sake, and nothing is found twice.
+One triple may fit several patterns in different ways. A *role* is a way of routing. Roles that a triple can have at the
+same time come through *channels* of their own, each a stream for itself in a cell, so that a pattern sees a triple only
+where it was sent for its sake, and nothing is found twice.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _MARK = "\x1f"
 
 @dataclass(frozen=True)
 class Role:
-    """A way of routing: which positions decide which dimensions, and the patterns that are served by it."""
+    """A way of routing: which positions decide which dimensions; the patterns that it serves; its channel."""
 
     dimensions: Dimensions
     patterns: tuple[int, ...]
+    channel: int = 0
 
 
 @dataclass(frozen=True)
@@ -50,44 +52,46 @@ class Shares:
         """How many cells a triple goes to for the sake of a pattern."""
         return prod(share for name, share in self.shares if name not in pattern.variables)
 
-    def roles_of(self, query: Query, stream: str) -> list[int]:
-        """The roles in which triples of a stream are needed."""
-        if not self.roles:
-            return [0]
+    @property
+    def channels(self) -> int:
+        """The number of streams that a stream becomes in a cell."""
+        return 1 + max((role.channel for role in self.roles), default=0)
+
+    def channels_of(self, query: Query, stream: str) -> list[int]:
+        """The channels in which triples of a stream are needed; the first one also where none is."""
         read = {
-            number
-            for number, role in enumerate(self.roles)
+            role.channel
+            for role in self.roles
             if any(stream in query.sources[query.patterns[k].source].streams for k in role.patterns)
         }
         used = {pattern.source for pattern in query.patterns}
         idle = any(k not in used and stream in source.streams for k, source in enumerate(query.sources))
         return sorted(read | {0} if idle or not read else read)
 
-    def stream_of(self, stream: str, role: int) -> str:
-        """The name by which a cell knows the triples of a stream that come in a role.
+    def stream_of(self, stream: str, channel: int) -> str:
+        """The name by which a cell knows the triples of a stream that come through a channel.
 
         >>> Shares().stream_of("http://ex/s", 0)
         'http://ex/s'
         """
-        return stream if len(self.roles) < 2 else f"{stream}{_MARK}{role}"
+        return stream if self.channels == 1 else f"{stream}{_MARK}{channel}"
 
     def in_a_cell(self, query: Query) -> Query:
-        """The query as a cell asks it: each pattern reads the streams of its role."""
-        if len(self.roles) < 2:
+        """The query as a cell asks it: each pattern reads the streams of its channel."""
+        if self.channels == 1:
             return query
         sources: dict[tuple[int, int], Source] = {}
-        role_of = {pattern: number for number, role in enumerate(self.roles) for pattern in role.patterns}
-        keys = [(pattern.source, role_of[k]) for k, pattern in enumerate(query.patterns)]
+        channel_of = {pattern: role.channel for role in self.roles for pattern in role.patterns}
+        keys = [(pattern.source, channel_of[k]) for k, pattern in enumerate(query.patterns)]
         used = {source for source, _ in keys}
-        keys += [(k, 0) for k in range(len(query.sources)) if k not in used]
-        for place, role in keys:
+        for place, channel in [*keys, *((k, 0) for k in range(len(query.sources)) if k not in used)]:
             source = query.sources[place]
-            streams = tuple(self.stream_of(stream, role) for stream in source.streams)
-            sources.setdefault((place, role), replace(source, streams=streams))
+            streams = tuple(self.stream_of(stream, channel) for stream in source.streams)
+            sources.setdefault((place, channel), replace(source, streams=streams))
         places = list(sources)
         patterns = tuple(
             replace(pattern, source=places.index(key))
-            for pattern, key in zip(query.patterns, keys, strict=False)
+            for pattern, key in zip(query.patterns, keys, strict=True)
         )
         return replace(query, sources=tuple(sources.values()), patterns=patterns)
 
@@ -171,7 +175,25 @@ def _roles(query: Query, shares: tuple[tuple[str, int], ...]) -> tuple[Role, ...
     for number, pattern in enumerate(query.patterns):
         s, p, o = (place.get(term.name) if isinstance(term, Var) else None for term in pattern.terms)
         served.setdefault((s, p, o), []).append(number)
-    return tuple(Role(dimensions, tuple(patterns)) for dimensions, patterns in served.items())
+    roles: list[Role] = []
+    for dimensions, patterns in served.items():
+        apart = {
+            role.channel
+            for role in roles
+            if any(_overlap(query, one, other) for one in patterns for other in role.patterns)
+        }
+        channel = next(k for k in range(len(roles) + 1) if k not in apart)
+        roles.append(Role(dimensions, tuple(patterns), channel))
+    return tuple(roles)
+
+
+def _overlap(query: Query, one: int, other: int) -> bool:
+    """Whether some triple of some stream fits both patterns."""
+    first, second = query.patterns[one], query.patterns[other]
+    if set(query.sources[first.source].streams).isdisjoint(query.sources[second.source].streams):
+        return False
+    pairs = zip(first.terms, second.terms, strict=True)
+    return all(isinstance(a, Var) or isinstance(b, Var) or a == b for a, b in pairs)
 
 
 def _reason(query: Query, shares: tuple[tuple[str, int], ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from thalweg.spark.routing import EVENTS, Router
 
 CHUNK_SCHEMA = (
     "key int, shard int, stream string, source string, seq long, part int, syntax string, last boolean, "
-    "bytes long, statements long, kept long, sent long, rejected long, chunk binary"
+    "bytes long, statements long, kept long, sent long, rejected long, micros long, chunk binary"
 )
 _ARROW = pa.schema(
     [
@@ -40,6 +41,7 @@ _ARROW = pa.schema(
         pa.field("kept", pa.int64()),
         pa.field("sent", pa.int64()),
         pa.field("rejected", pa.int64()),
+        pa.field("micros", pa.int64()),
         pa.field("chunk", pa.binary()),
     ]
 )
@@ -98,14 +100,16 @@ def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordB
     cells = {name: piece[name] for name in ("stream", "source", "seq", "syntax")}
     held: Part | None = None
     number = 0
+    begun = perf_counter_ns()
     for part in parts:
         if held is not None:
-            yield _rows(reading, mode, {**cells, "part": number, "last": False}, held)
+            yield _rows(reading, mode, {**cells, "part": number, "last": False}, held, begun)
             number += 1
+            begun = perf_counter_ns()
         held = part
     if held is not None:
         # Only the last chunk of the last piece ends the stream, and which one that is, is known here.
-        yield _rows(reading, mode, {**cells, "part": number, "last": piece["last"]}, held)
+        yield _rows(reading, mode, {**cells, "part": number, "last": piece["last"]}, held, begun)
 
 
 def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Iterator[pa.RecordBatch]:
@@ -120,7 +124,9 @@ def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Ite
             "syntax": EVENTS,
             "last": False,
         }
-        yield _rows(reading, EVENTS, cells, read_payloads(reading.prune, reading.options, own))
+        begun = perf_counter_ns()
+        part = read_payloads(reading.prune, reading.options, own)
+        yield _rows(reading, EVENTS, cells, part, begun)
 
 
 def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
@@ -178,16 +184,17 @@ def nothing(source: str, reason: str = "") -> Chunk:
     return Chunk(0, 0, none, none, none, none, none, none, rejects=rejects, source=source)
 
 
-def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part) -> pa.RecordBatch:
-    """The parcels of a chunk, a row each; counts are in the first."""
+def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part, begun: int) -> pa.RecordBatch:
+    """The parcels of a chunk, a row each; counts are in the first, as is the time since the work was `begun`."""
     arena, chunk, size = part
     counts = {
         "bytes": size,
         "statements": chunk.statements,
         "kept": int(np.count_nonzero(chunk.p)),
         "rejected": len(chunk.rejects),
+        "micros": 0,
     }
-    rows = []
+    rows: list[dict[str, Any]] = []
     for shard, stream, parcel in reading.router.split(cells["stream"], mode, chunk, arena):
         sent = int(np.count_nonzero(parcel.p))
         packed = parcel.pack(arena)
@@ -196,4 +203,5 @@ def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part) -> pa.
             {**cells, **counts, "stream": stream, "key": key, "shard": shard, "sent": sent, "chunk": packed}
         )
         counts = dict.fromkeys(counts, 0)
+    rows[0]["micros"] = (perf_counter_ns() - begun) // 1000
     return pa.RecordBatch.from_pylist(rows, schema=_ARROW)

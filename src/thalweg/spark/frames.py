@@ -113,18 +113,20 @@ def _times(df: DataFrame, time: str | Column | None) -> tuple[Column, Column]:
     )
 
 
-def keys_for(shards: int, partitions: int) -> tuple[int, ...]:
-    """Keys for shards, such that Spark's shuffle spreads them evenly over its partitions."""
-    keys: list[int] = []
-    wanted = [k % partitions for k in range(shards)]
-    found: dict[int, list[int]] = {}
+def keys_for(shards: int) -> tuple[int, ...]:
+    """Keys for shards, such that a shuffle with as many partitions puts each into one of its own.
+
+    The first is always 0: a checkpoint of another number of shards is found by it, and refused.
+
+    >>> sorted(partition_of(key, 5) for key in keys_for(5))
+    [0, 1, 2, 3, 4]
+    """
+    keys: dict[int, int] = {}
     candidate = 0
-    for place in wanted:
-        while not found.get(place):
-            found.setdefault(partition_of(candidate, partitions), []).append(candidate)
-            candidate += 1
-        keys.append(found[place].pop(0))
-    return tuple(keys)
+    while len(keys) < shards:
+        keys.setdefault(partition_of(candidate, shards), candidate)
+        candidate += 1
+    return tuple(sorted(keys.values()))
 
 
 def partition_of(key: int, partitions: int) -> int:

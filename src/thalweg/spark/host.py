@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 import pandas as pd
@@ -33,7 +34,8 @@ ENTRY_SCHEMA = (
     "stream string, mode string, latest long, clock long, watermark long, last boolean, "
     "before binary, chunks binary"
 )
-OUTPUT_SCHEMA = "shard int, events long, late long, rejected long, replayed long, held long, results binary"
+_COUNTS = ("events", "late", "rejected", "replayed", "held", "micros", "engine")
+OUTPUT_SCHEMA = f"shard int, {', '.join(f'{name} long' for name in _COUNTS)}, results binary"
 
 
 @dataclass
@@ -92,14 +94,18 @@ class Host(StatefulProcessor):
         header.digest = zlib.crc32(str([now, *(a[:3] for a in arrived)]).encode(), header.digest)
         for arrival in arrived:
             header.digest = zlib.crc32(arrival.chunk[-64:], header.digest)
+        begun, spent = perf_counter_ns(), 0
         with keepers.engine(self.job, (header.token, shard), mark) as engine:
             replayed = self._catch_up(engine, header) if not engine.ready else 0
             for blob in engine.batch(arrived, now, header.next, header.mark):
+                spent += perf_counter_ns() - begun
                 yield _output(shard, results=blob)
+                begun = perf_counter_ns()
             turn = engine.turn
         if self.job.idle is not None:
             self._wake_up(turn.wake_up)
         self._tell(shard, header.version - 1, turn)
+        self._store(header, turn, arrived)
         yield _output(
             shard,
             events=turn.events,
@@ -107,8 +113,9 @@ class Host(StatefulProcessor):
             rejected=len(turn.rejects),
             replayed=replayed,
             held=turn.held,
+            micros=(spent + perf_counter_ns() - begun) // 1000,
+            engine=turn.micros,
         )
-        self._store(header, turn, arrived)
 
     def _wake_up(self, instant: int | None) -> None:
         """Leave one timer: that of the next stream that will have been silent for too long."""
@@ -184,27 +191,9 @@ def _arrivals(frames: Iterable[pd.DataFrame]) -> Iterator[Arrival]:
             yield Arrival(int(seq), stream, int(part), source, syntax, bool(last), bytes(chunk))
 
 
-def _output(
-    shard: int,
-    *,
-    events: int = 0,
-    late: int = 0,
-    rejected: int = 0,
-    replayed: int = 0,
-    held: int = 0,
-    results: bytes | None = None,
-) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "shard": [shard],
-            "events": [events],
-            "late": [late],
-            "rejected": [rejected],
-            "replayed": [replayed],
-            "held": [held],
-            "results": [results],
-        }
-    )
+def _output(shard: int, results: bytes | None = None, **counts: int) -> pd.DataFrame:
+    cells = {**dict.fromkeys(_COUNTS, 0), **counts}
+    return pd.DataFrame({"shard": [shard], **{name: [cells[name]] for name in _COUNTS}, "results": [results]})
 
 
 def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> None:

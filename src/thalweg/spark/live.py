@@ -6,6 +6,7 @@ import hashlib
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from thalweg.answers import ContinuousQuery, Late
@@ -115,6 +116,8 @@ class Turn:
     late: list[Late] = field(default_factory=list)
     events: int = 0
     held: int = 0
+    micros: int = 0
+    """How long it took."""
     wake_up: int | None = None
 
 
@@ -140,6 +143,7 @@ class Live:
         `place` is that of the next entry of the log.
         """
         self.turn = turn = Turn()
+        begun = perf_counter_ns()
         for together in _together(arrivals):
             entry = self._take([arrivals[k] for k in together])
             if entry is not None:
@@ -155,6 +159,7 @@ class Live:
         turn.expired = list(self._expired())
         turn.standing = self._stand()
         turn.held = self.session.live_triples
+        turn.micros = (perf_counter_ns() - begun) // 1000
 
     def _take(self, arrivals: Sequence[Arrival]) -> Entry | None:
         """Apply chunks of one stream that belong together; their entry for the log, if they left rows."""
@@ -263,9 +268,9 @@ class Live:
         return min((instant for instant in waits if instant > now), default=None)
 
     def _speaks(self, stream: str) -> bool:
-        """Whether to speak of what all have in common: every shard knows all events, in every role."""
+        """Whether to speak of what all have in common: every shard knows all events, in every channel."""
         router, plain = self.job.reading.router, plain_stream(stream)
-        first = router.shares.roles_of(router.query, plain)[0]
+        first = router.shares.channels_of(router.query, plain)[0]
         return self.shard == 0 and stream == router.shares.stream_of(plain, first)
 
     def _advance(self, stream: str, watermark: int) -> None:
@@ -290,7 +295,7 @@ class Live:
     def _framer(self, stream: str, mode: Any) -> Framer | Stamped:
         if stream not in self.framers:
             options, arena = self.job.reading.options, self.session.arena
-            # Blank nodes are of the stream, whatever the role in which they come.
+            # Blank nodes are of the stream, whatever the channel through which they come.
             name = plain_stream(stream)
             if mode == EVENTS:
                 made: Framer | Stamped = Stamped(name, arena)

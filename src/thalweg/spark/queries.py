@@ -19,6 +19,7 @@ from thalweg.engine import Session
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.instants import duration
 from thalweg.io.files import ReadOptions
+from thalweg.lang import parse
 from thalweg.plan.shares import Shares, plan_shares
 from thalweg.rdf.framing import Mode
 from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
@@ -29,6 +30,7 @@ from thalweg.spark.listener import ANSWER, ENGINE, READ, Listener, Step
 from thalweg.spark.live import Job
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
 from thalweg.spark.routing import Router
+from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_rocksdb
 from thalweg.spark.source import Options, register
 
@@ -85,7 +87,7 @@ def run(
     job = Job(
         text=text,
         stream=stream,
-        reading=Reading(session.prune(), reading, Router(query, shares), keys_for(shares.shards, partitions)),
+        reading=Reading(session.prune(), reading, Router(query, shares), keys_for(shares.shards)),
         lateness=lateness,
         drain=drain,
         quarantine=None if quarantine is None else os.path.abspath(quarantine),
@@ -96,7 +98,7 @@ def run(
     chunks = uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA)
     chunks = chunks.observe(
         READ,
-        *_sums("bytes", "statements", "kept", "sent", "rejected"),
+        *_sums("bytes", "statements", "kept", "sent", "rejected", "micros"),
         _most_of("sent", shares.shards).alias("sent_most"),
     )
     packed = (
@@ -110,7 +112,7 @@ def run(
         # A shard tells its counts in a row of their own, once in a batch.
         .observe(
             ENGINE,
-            *_sums("events", "late", "rejected", "replayed", "held"),
+            *_sums("events", "late", "rejected", "replayed", "held", "micros", "engine"),
             F.max("held").alias("held_most"),
             F.count_if(F.col("results").isNull()).alias("shards"),
         )
@@ -164,7 +166,7 @@ def run_files(
     `streams` gives the path of each stream's files. `progress` gets, after every batch, sums so far: bytes,
     statements, kept, sent, results, events, late, rejected, replayed, batches, then the seconds of the batch and, as
     `step`, all that is known of it. `source` holds options of `format("rdf")`. Without a checkpoint directory a
-    temporary one is used.
+    temporary one is used. The shares of shards are chosen by samples of the files, unless `sizes` are given.
 
     With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
     When `stop` says so, the run ends between two batches: rows that `out` has got are committed, others are not told.
@@ -177,6 +179,9 @@ def run_files(
     for frame in frames[1:]:
         events = events.unionByName(frame)
     folder = checkpoint or tempfile.mkdtemp(prefix="thalweg-checkpoint-")
+    if "sizes" not in options:
+        parsed = parse(text, stream=options.get("stream"))
+        options["sizes"] = kept_sizes(folder, parsed, streams, (source or {}).get("syntax"))
     delivery = Delivery(out)
     steps: Steps = SimpleQueue()
     listener = Listener(steps.put, ended=steps.put)

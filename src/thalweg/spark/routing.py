@@ -1,4 +1,4 @@
-"""Routing: which rows of a chunk go to which shard, and in which role."""
+"""Routing: which rows of a chunk go to which shard, and through which channel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Const, Pattern, Query, Var
-from thalweg.plan.shares import Shares
+from thalweg.plan.shares import Role, Shares
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk
 
@@ -20,7 +20,7 @@ TRIPLES, GRAPHS, EVENTS = "triples", "graphs", "events"
 
 
 class Parcel(NamedTuple):
-    """The rows of a chunk for one shard, in one role."""
+    """The rows of a chunk for one shard, through one channel."""
 
     shard: int
     stream: str
@@ -31,9 +31,9 @@ class Parcel(NamedTuple):
 class Router:
     """Splits chunks by the shares of a query.
 
-    Every shard gets a parcel of every chunk in every role, so that all of them know all events and their times and
-    agree on what is late. Which rows are in it is decided by the texts of their terms alone. What a chunk has to say
-    beside its rows (rejects, and where they are) is told by the first parcel only.
+    Every shard gets a parcel of every chunk through every channel, so that all of them know all events and their times
+    and agree on what is late. Which rows are in it is decided by the texts of their terms alone. What a chunk has to
+    say beside its rows (rejects, and where they are) is told by the first parcel only.
     """
 
     query: Query
@@ -41,48 +41,55 @@ class Router:
 
     def split(self, stream: str, mode: str, chunk: Chunk, arena: Arena) -> Iterator[Parcel]:
         """The parcels of a chunk of a stream."""
-        roles = self.shares.roles_of(self.query, stream)
+        channels = self.shares.channels_of(self.query, stream)
         if self.shares.shards == 1:
-            yield Parcel(0, self.shares.stream_of(stream, 0), chunk)
+            yield Parcel(0, stream, chunk)
             return
         said = chunk
-        for role in roles:
-            wanted, place = self._places(stream, mode, role, chunk, arena)
-            name = self.shares.stream_of(stream, role)
+        for channel in channels:
+            places = list(self._places(stream, mode, channel, chunk, arena))
             for shard in range(self.shares.shards):
-                mine = wanted & (place == self._place_of(role, shard))
-                yield Parcel(shard, name, _share(said, mode, mine))
+                mine = np.zeros(len(chunk), np.bool_)
+                for wanted, place, decided in places:
+                    mine |= wanted & (place == self._place_of(decided, shard))
+                yield Parcel(shard, self.shares.stream_of(stream, channel), _share(said, mode, mine))
                 said = replace(chunk, rejects=(), unnamed=0)
 
     def _places(
-        self, stream: str, mode: str, role: int, chunk: Chunk, arena: Arena
-    ) -> tuple[Mask, NDArray[np.int64]]:
-        """The rows that are needed in a role, and the place of each in the dimensions that the role decides."""
+        self, stream: str, mode: str, channel: int, chunk: Chunk, arena: Arena
+    ) -> Iterator[tuple[Mask, NDArray[np.int64], set[int]]]:
+        """For each role of a channel: the rows that are needed in it, the place of each in the dimensions that the role
+        decides, and these dimensions.
+        """
         if not self.shares.roles:
             key = {TRIPLES: chunk.s, GRAPHS: chunk.g, EVENTS: chunk.number}[mode]
             spread = chunk.number if mode == EVENTS else _spread(arena.keys(key))
-            return np.ones(len(chunk), np.bool_), spread % self.shares.events
-        place = np.zeros(len(chunk), np.int64)
-        decided = set()
-        for dimension, column in zip(
-            self.shares.roles[role].dimensions, (chunk.s, chunk.p, chunk.o), strict=True
-        ):
-            if dimension is not None and dimension not in decided:
-                decided.add(dimension)
-                share = self.shares.shares[dimension][1]
-                place += _spread(arena.keys(column)) % share * self._strides[dimension]
+            yield np.ones(len(chunk), np.bool_), spread % self.shares.events, set()
+        for role in self.shares.roles:
+            if role.channel != channel:
+                continue
+            place = np.zeros(len(chunk), np.int64)
+            decided: set[int] = set()
+            for dimension, column in zip(role.dimensions, (chunk.s, chunk.p, chunk.o), strict=True):
+                if dimension is not None and dimension not in decided:
+                    decided.add(dimension)
+                    share = self.shares.shares[dimension][1]
+                    place += _spread(arena.keys(column)) % share * self._strides[dimension]
+            yield self._wanted(stream, role, chunk, arena), place, decided
+
+    def _wanted(self, stream: str, role: Role, chunk: Chunk, arena: Arena) -> Mask:
+        """The rows of a stream that fit a pattern of a role."""
         wanted = np.zeros(len(chunk), np.bool_)
-        for number in self.shares.roles[role].patterns:
+        for number in role.patterns:
             pattern = self.query.patterns[number]
             if stream in self.query.sources[pattern.source].streams:
-                wanted |= _fits(pattern, chunk, arena)
-        return wanted, place
+                wanted |= fits(pattern, chunk, arena)
+        return wanted
 
-    def _place_of(self, role: int, shard: int) -> int:
-        """The place of a shard in the dimensions that a role decides."""
+    def _place_of(self, decided: set[int], shard: int) -> int:
+        """The place of a shard in some dimensions."""
         if not self.shares.roles:
             return shard
-        decided = {dimension for dimension in self.shares.roles[role].dimensions if dimension is not None}
         return sum(shard // self._strides[k] % self.shares.shares[k][1] * self._strides[k] for k in decided)
 
     @property
@@ -99,7 +106,7 @@ def _spread(keys: Ids) -> NDArray[np.int64]:
     return (keys >> 33) & 0x3FFFFFFF
 
 
-def _fits(pattern: Pattern, chunk: Chunk, arena: Arena) -> Mask:
+def fits(pattern: Pattern, chunk: Chunk, arena: Arena) -> Mask:
     """The rows that a pattern can match."""
     fits = np.ones(len(chunk), np.bool_)
     seen: dict[str, Ids] = {}

@@ -1,0 +1,53 @@
+"""How often the patterns of a query fit, by a look at the beginnings of files: what shares are chosen by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from thalweg.algebra.nodes import Query
+from thalweg.io.files import pieces
+from thalweg.rdf.arena import Arena
+from thalweg.rdf.ntriples import Reader, Syntax
+from thalweg.rdf.prune import Prune
+from thalweg.spark.pieces import listing, local_path, syntax_of
+from thalweg.spark.routing import fits
+
+_SAMPLE = 4 << 20
+_FILES = 4
+_NAME = "thalweg-sizes.json"
+
+
+def sampled_sizes(query: Query, streams: Mapping[str, str], syntax: str | None = None) -> dict[int, float]:
+    """For each pattern how many triples fit it in samples of its streams; one more, as none may be chance."""
+    sizes = dict.fromkeys(range(len(query.patterns)), 1.0)
+    prune = Prune.everything()
+    for stream, path in streams.items():
+        files = [found.path for found in listing(local_path(path), syntax) if found.size]
+        for file in islice(files, 0, None, max(1, len(files) // _FILES)):
+            arena = Arena()
+            kind: Syntax = "nq" if syntax_of(file, syntax) == "nq" else "nt"
+            reader = Reader(arena, prune, syntax=kind, source=file, blank_nodes="stable")
+            for _, data in islice(pieces(file, _SAMPLE), 1):
+                chunk = reader.read(data)
+                for number, pattern in enumerate(query.patterns):
+                    if stream in query.sources[pattern.source].streams:
+                        sizes[number] += int(np.count_nonzero(fits(pattern, chunk, arena)))
+    return sizes
+
+
+def kept_sizes(
+    checkpoint: str, query: Query, streams: Mapping[str, str], syntax: str | None = None
+) -> dict[int, float]:
+    """The same; a checkpoint keeps what was found, for its state is spread by it."""
+    kept = Path(checkpoint) / _NAME
+    if kept.exists():
+        return {int(number): size for number, size in json.loads(kept.read_text()).items()}
+    sizes = sampled_sizes(query, streams, syntax)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(sizes))
+    return sizes

@@ -1,0 +1,78 @@
+"""One suite for both runners: each query gives the same rows in one process and on a real Spark with two shards.
+
+A new feature of the language gets a line here.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.fakes import in_process, job_of, told
+from thalweg.answers import Row
+
+pytestmark = pytest.mark.spark
+S, T = "http://ex/s", "http://ex/t"
+P, Q = "<http://ex/p>", "<http://ex/q>"
+
+
+def asked(body: str, window: str = "[RANGE 40]", what: str = "*", operator: str = "") -> str:
+    head = f"REGISTER {operator} <http://ex/out> AS " if operator else ""
+    return f"{head}SELECT {what} FROM STREAM <{S}> {window} WHERE {{ {body} }}"
+
+
+CHAIN = f"?x {P} ?y . ?y {P} ?z"
+CASES = {
+    "star": asked(f"?x {P} ?y . ?x {Q} ?z"),
+    "chain": asked(CHAIN),
+    "tree": asked(f"?x {P} ?y . ?x {Q} ?z . ?y {P} ?v . ?z {Q} ?w"),
+    "triangle": asked(f"?x {P} ?y . ?y {P} ?z . ?z {P} ?x"),
+    "square": asked(f"?a {P} ?b . ?b {Q} ?c . ?c {P} ?d . ?d {Q} ?a"),
+    "apart": asked(f"?x {P} <http://ex/n1> . ?y {Q} <http://ex/n2>", "[RANGE 20]"),
+    "ground": asked(f"<http://ex/n5> {P} <http://ex/n5> . <http://ex/n5> {Q} <http://ex/n1>", "[RANGE 90]"),
+    "dynamic graph": asked(CHAIN, ""),
+    "any predicate": asked("?x ?p ?y . ?y ?p ?x"),
+    "distinct": asked(CHAIN, what="DISTINCT ?x"),
+    "istream": asked(CHAIN, "[RANGE 30 STEP 10]", operator="ISTREAM"),
+    "dstream": asked(CHAIN, "[RANGE 30 STEP 10]", what="?y", operator="DSTREAM"),
+    "rstream": asked(CHAIN, "[RANGE 30 STEP 10]", operator="RSTREAM"),
+    "rstream that slides": asked(CHAIN, "[RANGE 10]", operator="RSTREAM"),
+    "by count": asked(CHAIN, "[ELEMENTS 20 STEP 5]"),
+    "each event": asked("?x ?p ?y . ?x ?p ?x", "[NOW]"),
+    "two streams": (
+        f"SELECT * FROM NAMED WINDOW <http://ex/w1> ON <{S}> [RANGE 40 STEP 20] "
+        f"FROM NAMED WINDOW <http://ex/w2> ON <{T}> [RANGE 30 STEP 20] "
+        f"WHERE {{ WINDOW <http://ex/w1> {{ ?x {P} ?y }} WINDOW <http://ex/w2> {{ ?y {P} ?z }} }}"
+    ),
+}
+
+
+def lines(seed: int) -> str:
+    """Edges of two kinds among a few nodes."""
+    chance = random.Random(seed)
+    return "".join(
+        f"<http://ex/n{chance.randrange(9)}> <http://ex/{chance.choice('pq')}> <http://ex/n{chance.randrange(9)}> .\n"
+        for _ in range(200)
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_query_gives_the_same_rows_on_both_runners(spark: Any, tmp_path: Path, name: str) -> None:
+    from thalweg.spark import run_files
+
+    text = CASES[name]
+    paths = {S: tmp_path / "s.nt"}
+    if T in text:
+        paths[T] = tmp_path / "t.nt"
+    for number, path in enumerate(paths.values()):
+        path.write_text(lines(number))
+    rows: list[Row] = []
+    streams = {stream: str(path) for stream, path in paths.items()}
+    source = {"maxBytesPerTrigger": "6k", "pieceBytes": "2k"}
+    run_files(text, streams, rows.extend, spark=spark, source=source, shards=2, drain=True)
+    expected = in_process(job_of(text, drain=True), paths)
+    assert told(rows) == told(expected)
+    assert len(rows) > 1
