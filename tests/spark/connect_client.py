@@ -41,7 +41,22 @@ def main(folder: Path) -> dict[str, Any]:
     steps: list[tw.Step] = []
     listener = tw.Listener(steps.append)
     spark.streams.addListener(listener)
+    try:
+        return {"session": type(spark).__module__, **queries(spark, folder), "steps": told_by(steps, 3)}
+    finally:
+        # Its thread would keep this process alive.
+        spark.streams.removeListener(listener)
+        spark.stop()
 
+
+def told_by(steps: list[tw.Step], count: int) -> list[Any]:
+    deadline = time.monotonic() + 20
+    while len(steps) < count and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return [json.loads(step.to_json()) for step in steps]
+
+
+def queries(spark: Any, folder: Path) -> dict[str, Any]:
     file = folder / "a.nt"
     file.write_text("".join(f"<http://ex/n{k}> <http://ex/p> <http://ex/n{k + 1}> .\n" for k in range(20)))
     chain = f"SELECT ?x ?z FROM STREAM <{S}> [RANGE 60] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
@@ -56,7 +71,7 @@ def main(folder: Path) -> dict[str, Any]:
         time.sleep(1.1)  # files are read in the order of their times
     lines = spark.readStream.option("maxFilesPerTrigger", "1").text(str(folder / "in"))
     split = lines.selectExpr(
-        "long(split(value, ' ', 2)[0]) * 1000 as time", "split(value, ' ', 2)[1] as value"
+        "bigint(split(value, ' ', 2)[0]) * 1000 as time", "split(value, ' ', 2)[1] as value"
     )
     query = f"SELECT ?x FROM STREAM <{E}> [RANGE 3s] WHERE {{ ?x <http://ex/p> ?y }}"
     late = str(folder / "late")
@@ -69,20 +84,7 @@ def main(folder: Path) -> dict[str, Any]:
         refused = str(error)
 
     told = collected(spark, tw.read_late(spark, late), "late", folder, "stream", "triples")
-    deadline = time.monotonic() + 20
-    while len(steps) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    spark.streams.removeListener(listener)
-    done = {
-        "session": type(spark).__module__,
-        "files": [row[1:] for row in files],
-        "frames": frames,
-        "late": told,
-        "steps": [json.loads(step.to_json()) for step in steps],
-        "refused": refused,
-    }
-    spark.stop()
-    return done
+    return {"files": [row[1:] for row in files], "frames": frames, "late": told, "refused": refused}
 
 
 if __name__ == "__main__":
