@@ -1,6 +1,7 @@
-"""Through Spark Connect: a client that has no JVM, and a server in another process.
+"""Through Spark Connect: a session without a way into the JVM.
 
-This runs in a process of its own, because one process has either a classic session or one of Connect.
+This runs in a process of its own, because one process has either a classic session or one of Connect. The local server
+takes Connect's usual port.
 """
 
 from __future__ import annotations
