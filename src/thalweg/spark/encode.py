@@ -114,13 +114,15 @@ def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordB
 
 def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Iterator[pa.RecordBatch]:
     """The chunks of payloads: one for each stream among them."""
+    task = TaskContext.get()
+    assert task is not None, "payloads are encoded in a task"
     for stream in batch.column("stream").unique().to_pylist():
         own = batch.filter(pc.equal(batch.column("stream"), stream))
         cells = {
             "stream": stream,
             "source": "",
             "seq": number,
-            "part": TaskContext.getOrThrow().partitionId(),
+            "part": task.partitionId(),
             "syntax": EVENTS,
             "last": False,
         }
