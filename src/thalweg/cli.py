@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from thalweg.algebra.nodes import Query
     from thalweg.io.job import Job, Outcome
     from thalweg.io.progress import Meter
+    from thalweg.spark.command import OnSpark
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
 # typer may bring its own copy of click: the base of its usage errors is found through a name that it exports.
@@ -131,6 +132,12 @@ def run(
         bool,
         typer.Option("--drain", help="After the last event, let time run on until the windows are empty."),
     ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Spark: go on as files grow and others come, until stopped.")
+    ] = False,
+    progress_json: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Spark: add the numbers of each batch, as JSON lines.")
+    ] = None,
 ) -> None:
     """Run a query over streams, and write how its answer changes."""
     from thalweg.io.job import Job, Outputs, Reading, inputs_of
@@ -138,8 +145,12 @@ def run(
     inputs = inputs_of(stream)
     if checkpoint is not None and on is not Runner.SPARK:
         raise UsageError("--checkpoint is for --on spark: a local run begins at the beginning")
-    if shards is not None and on is not Runner.SPARK:
-        raise UsageError("--shards is for --on spark")
+    if follow and drain:
+        raise UsageError("--drain is for streams that end, and with --follow none does")
+    others = {"--shards": shards, "--follow": follow or None, "--progress-json": progress_json}
+    for option, value in others.items():
+        if value is not None and on is not Runner.SPARK:
+            raise UsageError(f"{option} is for --on spark")
     parsed = parse_file(query, default=next(iter(inputs)) if len(inputs) == 1 else None)
     job = Job.of(
         parsed,
@@ -153,7 +164,11 @@ def run(
     if progress is None:
         # A bar and result lines on one terminal would write over each other.
         progress = sys.stderr.isatty() and (out is not None or not sys.stdout.isatty())
-    raise typer.Exit(_carry_out(job, on, checkpoint, progress, shards))
+    if on is Runner.LOCAL:
+        raise typer.Exit(_carry_out(job, progress))
+    from thalweg.spark.command import OnSpark
+
+    raise typer.Exit(_carry_out(job, progress, OnSpark(checkpoint, shards, follow, progress_json)))
 
 
 @app.command()
@@ -219,20 +234,20 @@ def parse_file(path: str, *, default: str | None) -> Query:
     return parse(text, source="the input" if path == "-" else path, stream=default)
 
 
-def _carry_out(job: Job, on: Runner, checkpoint: Path | None, show: bool, shards: int | None) -> int:
+def _carry_out(job: Job, show: bool, spark: OnSpark | None = None) -> int:
     """Run a job, tell at the end what it did, and return the exit code."""
     from thalweg.io.progress import Meter
 
+    follow = spark is not None and spark.follow
     try:
-        with Meter(job, show) as meter:
-            done = (
-                _run_on_spark(job, checkpoint, meter, shards) if on is Runner.SPARK else _run_here(job, meter)
-            )
+        with Meter(job, show, follow) as meter:
+            done = _run_here(job, meter) if spark is None else _run_on_spark(job, spark, meter)
     except BrokenPipeError:
         return _reader_has_gone()
     for line in done.lines():
         print(f"thalweg: {line}", file=sys.stderr)
-    return INTERRUPTED if done.interrupted else 0
+    # A run that would go on for ever has done all it should when it is stopped.
+    return INTERRUPTED if done.interrupted and not follow else 0
 
 
 def _run_here(job: Job, meter: Meter) -> Outcome:
@@ -241,10 +256,10 @@ def _run_here(job: Job, meter: Meter) -> Outcome:
     return run_job(job, meter)
 
 
-def _run_on_spark(job: Job, checkpoint: Path | None, meter: Meter, shards: int | None) -> Outcome:
+def _run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     from thalweg.spark.command import run_job
 
-    return run_job(job, checkpoint, meter, shards)
+    return run_job(job, options, meter)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -12,18 +12,19 @@ from thalweg.io.job import Job
 
 
 class Meter:
-    """A line that shows how far a run is; silent unless asked to show."""
+    """A line that shows how far a run is; silent unless asked to show. One that follows its files has no end."""
 
-    def __init__(self, job: Job, show: bool) -> None:
+    def __init__(self, job: Job, show: bool, follow: bool = False) -> None:
         self._progress: Any = None
         self._task: Any = None
         if show:
-            self._progress, self._task = _line(job)
+            self._progress, self._task = _line(None if follow else _size(job))
 
-    def update(self, *, size: int, triples: int, results: int) -> None:
-        """Say how many bytes of text and triples were read, and how many results there are."""
+    def update(self, *, size: int, triples: int, results: int, more: str = "") -> None:
+        """Say how many bytes of text and triples were read, how many results there are, and more in words."""
         if self._progress is not None:
-            self._progress.update(self._task, completed=size, triples=f"{triples:,}", results=f"{results:,}")
+            told = f"{triples:,} triples, {results:,} results" + (f", {more}" if more else "")
+            self._progress.update(self._task, completed=size, told=told)
 
     def __enter__(self) -> Self:
         if self._progress is not None:
@@ -38,23 +39,25 @@ class Meter:
 
 
 class Interrupts:
-    """Ctrl-C as a wish: the first one sets `wanted`, so that a batch can end well; the second one insists."""
+    """Ctrl-C and SIGTERM as a wish: the first sets `wanted`, so that a batch can end well; the second insists."""
 
     def __init__(self) -> None:
         self.wanted = False
-        self._before: Any = None
+        self._before: dict[int, Any] = {}
         self._ours = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> Self:
         if self._ours:
-            self._before = signal.signal(signal.SIGINT, self._note)
+            self._before = {
+                number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)
+            }
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._ours:
-            signal.signal(signal.SIGINT, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.wanted:
@@ -62,20 +65,23 @@ class Interrupts:
         self.wanted = True
 
 
-def _line(job: Job) -> tuple[Any, Any]:
+def _size(job: Job) -> int | None:
+    """The length of all text; None where that is not known before it is read, as in a gzipped file."""
+    files = [file for names in job.files().values() for file in names]
+    known = not any(file.lower().endswith(".gz") for file in files)
+    return sum(os.path.getsize(file) for file in files) if known else None
+
+
+def _line(total: int | None) -> tuple[Any, Any]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    files = [file for names in job.files().values() for file in names]
-    # The length of the text in a gzipped file is not known before it is read.
-    known = not any(file.lower().endswith(".gz") for file in files)
-    total = sum(os.path.getsize(file) for file in files) if known else None
     progress = Progress(
         BarColumn(bar_width=30),
         TaskProgressColumn(),
-        TextColumn("{task.fields[triples]} triples, {task.fields[results]} results"),
+        TextColumn("{task.fields[told]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    return progress, progress.add_task("", total=total, triples="0", results="0")
+    return progress, progress.add_task("", total=total, told="0 triples, 0 results")

@@ -139,9 +139,12 @@ class JsonLines(Writer):
 class Csv(Writer):
     """A table with a header: at, op, graph, and a column for each variable; terms are in N-Triples form."""
 
-    def __init__(self, out: IO[bytes], names: Sequence[str], *, close: bool = True) -> None:
+    def __init__(
+        self, out: IO[bytes], names: Sequence[str], *, close: bool = True, header: bool = True
+    ) -> None:
         super().__init__(out, names, close=close)
-        out.write(_table([["at", "op", "graph", *names]]))
+        if header:
+            out.write(_table([["at", "op", "graph", *names]]))
 
     def _format(
         self,
@@ -158,10 +161,10 @@ class Csv(Writer):
 class Records:
     """A side output (quarantine, late events): one JSON object a line. Without a path it only counts."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, append: bool = False) -> None:
         self.count = 0
         self.first: Any = None
-        self._out = None if path is None else _open(path, path.suffixes)
+        self._out = None if path is None else _open(path, path.suffixes, append)
 
     def write(self, records: Iterable[Any]) -> None:
         """Write dataclasses or mappings, one a line; `at` and `watermark` are instants."""
@@ -173,13 +176,38 @@ class Records:
                 cells = _cells(record)
                 self._out.write(json.dumps(cells, ensure_ascii=False).encode() + b"\n")
 
+    def flush(self) -> None:
+        """Let readers of the output see what was written."""
+        if self._out is not None:
+            self._out.flush()
+
     def close(self) -> None:
         """Finish the output."""
         if self._out is not None:
             self._out.close()
 
 
-def open_writer(path: Path | None, names: Sequence[str]) -> Writer:
+class Lines:
+    """A log: lines that are added to a file, each to be seen at once. Without a path nothing is written."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._out = None if path is None else _open(path, path.suffixes, append=True)
+
+    def write(self, line: str) -> None:
+        """Add a line."""
+        if self._out is not None:
+            self._out.write(line.encode() + b"\n")
+            self._out.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        if self._out is not None:
+            self._out.close()
+
+
+def open_writer(path: Path | None, names: Sequence[str], *, append: bool = False) -> Writer:
     """The writer that the name of a file asks for; without a name, JSON lines to the standard output."""
     if path is None or str(path) == "-":
         return JsonLines(sys.stdout.buffer, names, close=False)
@@ -188,19 +216,21 @@ def open_writer(path: Path | None, names: Sequence[str]) -> Writer:
         suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
     )
     if kind in JSON_SUFFIXES:
-        return JsonLines(_open(path, suffixes), names)
+        return JsonLines(_open(path, suffixes, append), names)
     if kind == CSV_SUFFIX:
-        return Csv(_open(path, suffixes), names)
+        begun = append and path.exists() and path.stat().st_size > 0
+        return Csv(_open(path, suffixes, append), names, header=not begun)
     raise UsageError(
         f"unknown output format: the name ends in {', '.join(JSON_SUFFIXES)} or .csv", source=str(path)
     )
 
 
-def _open(path: Path, suffixes: Sequence[str]) -> IO[bytes]:
+def _open(path: Path, suffixes: Sequence[str], append: bool = False) -> IO[bytes]:
+    mode = "ab" if append else "wb"
     try:
         if suffixes and suffixes[-1].lower() == ".gz":
-            return gzip.open(path, "wb", compresslevel=6)  # type: ignore[return-value]
-        return open(path, "wb")
+            return gzip.open(path, mode, compresslevel=6)  # type: ignore[return-value]
+        return open(path, mode)
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
 

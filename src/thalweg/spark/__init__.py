@@ -11,17 +11,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thalweg.spark.asides import read_late, read_quarantine
     from thalweg.spark.frames import events
+    from thalweg.spark.listener import Listener, Step
     from thalweg.spark.queries import read, run, run_files
     from thalweg.spark.sessions import require_java, session
     from thalweg.spark.source import register
     from thalweg.spark.tables import columns, messages
 
 __all__ = [
+    "Listener",
+    "Step",
     "columns",
     "events",
     "messages",
     "read",
+    "read_late",
+    "read_quarantine",
     "register",
     "require_java",
     "run",
@@ -32,10 +38,14 @@ __all__ = [
 # Loaded when asked for: the processes in which Spark plans a source need no engine and start sooner.
 # No module here may have the name of one of these functions: it would take its place once imported.
 _HOMES = {
+    "Listener": "listener",
+    "Step": "listener",
     "columns": "tables",
     "events": "frames",
     "messages": "tables",
     "read": "queries",
+    "read_late": "asides",
+    "read_quarantine": "asides",
     "register": "source",
     "require_java": "sessions",
     "run": "queries",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from thalweg.algebra.nodes import Query
@@ -24,6 +26,7 @@ from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
 from thalweg.spark.encode import CHUNK_SCHEMA, Reading, encoder
 from thalweg.spark.frames import keys_for, uniform
 from thalweg.spark.host import OUTPUT_SCHEMA, Host
+from thalweg.spark.listener import ANSWER, ENGINE, READ, Listener, Step
 from thalweg.spark.live import Job
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
 from thalweg.spark.routing import Router
@@ -31,9 +34,9 @@ from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_rocksdb
 from thalweg.spark.source import Options, register
 
-READ, ENGINE = "thalweg_read", "thalweg_engine"
-"""The names of the observed metrics in a query's progress."""
 _MOST_SHARDS = 16
+_PATIENCE = 10.0
+"""Seconds to wait, after the end of a query, for what Spark has to tell of it."""
 
 
 def run(
@@ -92,22 +95,30 @@ def run(
         idle=None if idle is None else max(1, duration(idle) // 1000),
     )
     require_rocksdb(spark)
-    chunks = _counted(
-        uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA),
+    chunks = uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA)
+    chunks = chunks.observe(
         READ,
-        ("bytes", "statements", "kept", "sent", "rejected", "micros"),
+        *_sums("bytes", "statements", "kept", "sent", "rejected", "micros"),
+        _most_of("sent", shares.shards).alias("sent_most"),
     )
-    packed = _counted(
-        chunks.groupBy("key").transformWithStateInPandas(
+    packed = (
+        chunks.groupBy("key")
+        .transformWithStateInPandas(
             statefulProcessor=Host(job),
             outputStructType=OUTPUT_SCHEMA,
             outputMode="Append",
             timeMode="None" if idle is None else "ProcessingTime",
-        ),
-        ENGINE,
-        ("events", "late", "rejected", "replayed", "held", "micros", "engine"),
+        )
+        # A shard tells its counts in a row of their own, once in a batch.
+        .observe(
+            ENGINE,
+            *_sums("events", "late", "rejected", "replayed", "held", "micros", "engine"),
+            F.max("held").alias("held_most"),
+            F.count_if(F.col("results").isNull()).alias("shards"),
+        )
     )
-    return packed.select("results").where("results is not null").mapInArrow(unpack_results, RESULT_SCHEMA)
+    blobs = packed.select("results").where("results is not null")
+    return blobs.mapInArrow(unpack_results, RESULT_SCHEMA).observe(ANSWER, F.count("*").alias("results"))
 
 
 def shares_of(
@@ -119,14 +130,20 @@ def shares_of(
     return plan_shares(query, shards, sizes)
 
 
-def _counted(frame: DataFrame, name: str, columns: Iterable[str]) -> DataFrame:
-    """The frame with sums of columns in the query's progress, so that it speaks of statements."""
-    return frame.observe(name, *(F.sum(column).alias(column) for column in columns))
+def _sums(*names: str) -> Iterator[Column]:
+    return (F.sum(name).alias(name) for name in names)
+
+
+def _most_of(name: str, shards: int) -> Column:
+    """The largest among the sums of a column over the rows of each shard."""
+    sums = [F.sum(F.when(F.col("shard") == shard, F.col(name))) for shard in range(shards)]
+    return F.greatest(*sums) if shards > 1 else sums[0]
 
 
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """The streaming frame of files or of a growing folder; wrong options are refused here."""
-    Options.of({"path": path, **options})
+    if isinstance(spark, SparkSession):  # else it is of Connect, and the files may be the server's
+        Options.of({"path": path, **options})
     register(spark)
     return spark.readStream.format("rdf").options(**options).load(path)
 
@@ -140,19 +157,22 @@ def run_files(
     checkpoint: str | None = None,
     progress: Callable[[dict[str, Any]], None] | None = None,
     source: Mapping[str, str] | None = None,
+    every: str | None = None,
+    stop: Callable[[], bool] | None = None,
     **options: Any,
 ) -> None:
     """Run a query over files to their end; `out` gets the rows of each batch in order.
 
     `streams` gives the path of each stream's files. `progress` gets, after every batch, sums so far: bytes,
-    statements, kept, events, late, rejected, batches, and the seconds of the batch. `source` holds options of
-    `format("rdf")`. Without a checkpoint directory a temporary one is used. The shares of shards are chosen by
-    samples of the files, unless `sizes` are given.
+    statements, kept, sent, results, events, late, rejected, replayed, batches, then the seconds of the batch and, as
+    `step`, all that is known of it. `source` holds options of `format("rdf")`. Without a checkpoint directory a
+    temporary one is used. The shares of shards are chosen by samples of the files, unless `sizes` are given.
+
+    With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
+    When `stop` says so, the run ends between two batches: rows that `out` has got are committed, others are not told.
     """
-    frames = [
-        read(spark, path, **{"stream": iri, "endOfStream": "true", **(source or {})})
-        for iri, path in streams.items()
-    ]
+    ends = {"endOfStream": "true"} if every is None else {}
+    frames = [read(spark, path, **{"stream": iri, **ends, **(source or {})}) for iri, path in streams.items()]
     if not frames:
         raise UsageError("there is no stream to read: give at least one")
     events = frames[0]
@@ -160,52 +180,103 @@ def run_files(
         events = events.unionByName(frame)
     folder = checkpoint or tempfile.mkdtemp(prefix="thalweg-checkpoint-")
     if "sizes" not in options:
-        query = parse(text, stream=options.get("stream"))
-        options["sizes"] = kept_sizes(folder, query, streams, (source or {}).get("syntax"))
-    frame = run(events, text, **options)
-
-    def deliver(batch: DataFrame, _: int) -> None:
-        # Each shard has its own part of an instant.
-        out(rows_of(batch.toArrow().sort_by("at")))
-
-    running = (
-        frame.writeStream.foreachBatch(deliver)
-        .option("checkpointLocation", folder)
-        .trigger(availableNow=True)
-        .start()
-    )
+        parsed = parse(text, stream=options.get("stream"))
+        options["sizes"] = kept_sizes(folder, parsed, streams, (source or {}).get("syntax"))
+    delivery = Delivery(out)
+    steps: Steps = SimpleQueue()
+    listener = Listener(steps.put, ended=steps.put)
+    writer = run(events, text, **options).writeStream.foreachBatch(delivery)
+    writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
+    spark.streams.addListener(listener)
+    query = None
     try:
-        watch(running, progress)
+        query = writer.option("checkpointLocation", folder).start()
+        watch(query, steps, delivery, progress, stop)
     finally:
-        running.stop()
+        if query is not None:
+            query.stop()
+        spark.streams.removeListener(listener)
         if checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def watch(query: Any, progress: Callable[[dict[str, Any]], None] | None) -> None:
+Steps = SimpleQueue[Step | str]
+"""Steps of queries, and the id of a run that has ended."""
+
+
+class Delivery:
+    """Hands the rows of each batch to `out`, until it is closed."""
+
+    def __init__(self, out: Callable[[Iterator[Row]], None]) -> None:
+        self.delivered = -1
+        """The last batch whose rows `out` got."""
+        self.closed = False
+        self._out = out
+        self._lock = threading.Lock()
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        """Hand over a batch. A batch that comes too late for that fails, so that it is run again at a restart."""
+        # Each shard has its own part of an instant.
+        table = batch.toArrow().sort_by("at")
+        with self._lock:
+            if self.closed:
+                raise UsageError("the run is being stopped")
+            self._out(rows_of(table))
+            self.delivered = number
+
+    def close(self) -> None:
+        """Take no further batch; one that is being handed over is waited for."""
+        with self._lock:
+            self.closed = True
+
+
+def watch(
+    query: Any,
+    steps: Steps,
+    delivery: Delivery,
+    progress: Callable[[dict[str, Any]], None] | None,
+    stop: Callable[[], bool] | None,
+) -> None:
     """Wait for a query to end, telling its progress; a failure becomes one of ours, with a sentence."""
-    told = -1
-    sums = dict.fromkeys(("bytes", "statements", "kept", "sent", "events", "late", "rejected", "replayed"), 0)
-    ended = False
-    while not ended:
+    run = str(query.runId)
+    names = {"triples": "statements", "quarantined": "rejected"}
+    counted = ("bytes", "triples", "sent", "results", "events", "late", "quarantined", "replayed")
+    sums = {"kept": 0, **{names.get(name, name): 0 for name in counted}}
+    done = -1
+    ended = told = False
+    while not told:
         try:
-            ended = query.awaitTermination(0.2)
+            ended = ended or query.awaitTermination(0.2)
         except Exception as failure:
-            raise _reason(failure) from failure
-        for step in query.recentProgress if progress is not None else ():
-            if step.batchId <= told:
-                continue
-            told = step.batchId
-            for name in (READ, ENGINE):
-                seen = step.observedMetrics.get(name)
-                for key, value in (seen.asDict() if seen is not None else {}).items():
-                    # What the reader refuses is handed to the engine, which counts it with its own.
-                    if value is not None and key in sums and not (name == READ and key == "rejected"):
-                        sums[key] += value
-            assert progress is not None
-            progress(
-                {**sums, "batches": told + 1, "seconds": step.durationMs.get("triggerExecution", 0) / 1000}
-            )
+            if not delivery.closed:
+                raise _reason(failure) from failure
+            ended = True
+        heard = list(_waiting(steps, _PATIENCE if ended else 0))
+        for step in heard:
+            if isinstance(step, str):
+                told = told or step == run
+            elif step.run == run:
+                done = step.batch
+                for name in counted:
+                    sums[names.get(name, name)] += getattr(step, name)
+                sums["kept"] += step.triples - step.pruned
+                if progress is not None:
+                    progress({**sums, "batches": done + 1, "seconds": step.seconds, "step": step})
+        told = told or (ended and not heard)
+        if stop is not None and stop() and not ended:
+            delivery.close()
+            if done >= delivery.delivered:
+                query.stop()
+
+
+def _waiting(steps: Steps, patience: float) -> Iterator[Step | str]:
+    """What waits in a queue; after the end, what Spark may still have to tell."""
+    try:
+        yield steps.get(timeout=patience) if patience else steps.get_nowait()
+        while True:
+            yield steps.get_nowait()
+    except Empty:
+        return
 
 
 def _reason(failure: Exception) -> ThalwegError:

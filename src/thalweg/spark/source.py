@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from glob import has_magic
 from typing import Any
 
+from pyspark import accumulators
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -143,10 +144,12 @@ class RdfSource(DataSource):
     def schema(self) -> str:
         """One row is one piece of a file."""
         Options.of(self.options)
+        _send_no_profile()
         return PIECE_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """The planner of this source's batches."""
+        _send_no_profile()
         return RdfStreamReader(Options.of(self.options))
 
 
@@ -188,6 +191,11 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch within the limit; `start` itself where nothing is new."""
         position = Position.of_json(start)
         if position.ended:
+            if not self.options.end_of_stream:
+                raise UsageError(
+                    "the checkpoint says that the stream has ended, and nothing comes after an end: "
+                    "start with a new checkpoint directory"
+                )
             return start
         if self.options.end_of_stream and self.target is None:
             self.target = self._snapshot()
@@ -299,6 +307,17 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         reach = admissible(file, done, complete=False)
         self.seen[file.name] = (file.size, reach)
         return reach
+
+
+def _send_no_profile() -> None:
+    """Keep the processes that plan a source from sending profiles which nobody asked for.
+
+    The Connect client of Spark 4.3.0 takes them for a failure of whatever long command is under way: the run of a
+    pipeline, or a listener (SPARK-59135).
+    """
+    ids = accumulators.SpecialAccumulatorIds
+    for number in (ids.SQL_UDF_PROFIER, ids.SQL_UDF_PROFIER_V2):
+        accumulators._accumulatorRegistry.pop(number, None)
 
 
 def register(spark: SparkSession) -> None:

@@ -1,0 +1,136 @@
+"""What the batches of a query did, as Spark tells it: for progress lines, logs and dashboards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQueryListener
+
+READ, ENGINE, ANSWER = "thalweg_read", "thalweg_engine", "thalweg_answer"
+"""The names of the observed metrics in a query's progress."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one batch of one query did, and what the query holds after it."""
+
+    query: str
+    """The name of the query, or its id."""
+    run: str
+    """An id that is new at every start of the query."""
+    batch: int
+    at: str
+    seconds: float
+    bytes: int
+    """Of text, read."""
+    triples: int
+    """Read; those that no pattern of the query fits are `pruned`."""
+    pruned: int
+    sent: int
+    """Triples to all shards; one that several shards need is counted for each of them."""
+    sent_most: int
+    """To the shard that got most."""
+    events: int
+    results: int
+    late: int
+    """Events that came too late."""
+    quarantined: int
+    replayed: int
+    """Entries of the log that new engines were fed with: 0 but for restarts and failures."""
+    shards: int
+    held: int
+    """Triples that the engines of the shards hold."""
+    held_most: int
+    """By the shard that holds most."""
+    state_rows: int
+    state_bytes: int
+    """Memory of the state store, as Spark tells it; the engines have their own."""
+    state_file_bytes: int
+
+    @property
+    def triples_per_second(self) -> float:
+        """The rate at which triples were read."""
+        return self.triples / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def skew(self) -> float:
+        """The fullest shard's share, as a multiple of a fair one: 1 where all shards hold as much."""
+        return self.held_most * self.shards / self.held if self.held else 1.0
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        rates = {"triples_per_second": round(self.triples_per_second, 1), "skew": round(self.skew, 3)}
+        return json.dumps(asdict(self) | rates, ensure_ascii=False)
+
+
+def step_of(progress: Any) -> Step | None:
+    """The step that a `StreamingQueryProgress` tells of; None for a query that is not ours."""
+    metrics = progress.observedMetrics or {}
+    if READ not in metrics:
+        return None
+    read, engine, answer = (_counts(metrics.get(name)) for name in (READ, ENGINE, ANSWER))
+    operators = progress.stateOperators
+    return Step(
+        query=progress.name or str(progress.id),
+        run=str(progress.runId),
+        batch=progress.batchId,
+        at=progress.timestamp,
+        seconds=progress.durationMs.get("triggerExecution", progress.batchDuration) / 1000,
+        bytes=read.get("bytes", 0),
+        triples=read.get("statements", 0),
+        pruned=read.get("statements", 0) - read.get("kept", 0),
+        sent=read.get("sent", 0),
+        sent_most=read.get("sent_most", 0),
+        events=engine.get("events", 0),
+        results=answer.get("results", 0),
+        late=engine.get("late", 0),
+        # What the reader refuses is handed to the engine, which counts it with its own.
+        quarantined=engine.get("rejected", 0),
+        replayed=engine.get("replayed", 0),
+        shards=engine.get("shards", 0),
+        held=engine.get("held", 0),
+        held_most=engine.get("held_most", 0),
+        state_rows=sum(operator.numRowsTotal for operator in operators),
+        state_bytes=sum(operator.memoryUsedBytes for operator in operators),
+        state_file_bytes=sum(operator.customMetrics.get("rocksdbSstFileSize", 0) for operator in operators),
+    )
+
+
+def _counts(row: Any) -> Mapping[str, int]:
+    """A row of metrics by name. Through Connect it comes as its values and, apart from them, its schema."""
+    cells = {} if row is None else row.asDict()
+    if cells.keys() == {"values", "schema"}:
+        names = [column["name"] for column in cells["schema"]["fields"]]
+        cells = dict(zip(names, cells["values"], strict=True))
+    return {name: int(value) for name, value in cells.items() if value is not None}
+
+
+class Listener(StreamingQueryListener):
+    """Calls `tell` with a `Step` after every batch of every query of Thalweg, and `ended` with the id of a run.
+
+    >>> spark.streams.addListener(Listener(lambda step: print(step.to_json())))  # doctest: +SKIP
+    """
+
+    def __init__(self, tell: Callable[[Step], None], ended: Callable[[str], None] | None = None) -> None:
+        self._tell = tell
+        self._ended = ended
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Nothing is told of a query that has done nothing."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """A batch is done."""
+        step = step_of(event.progress)
+        if step is not None:
+            self._tell(step)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing is told of time in which nothing came."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """A query was stopped, or failed."""
+        if self._ended is not None:
+            self._ended(str(event.runId))
