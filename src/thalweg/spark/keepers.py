@@ -170,7 +170,10 @@ IN_KEEPERS = hasattr(os, "fork")
 
 def _channel(key: Key) -> Connection | None:
     """A connection to the keeper of a shard, which is started if there is none; None where that cannot be."""
-    path = _folder() / f"{key[0][:16]}-{key[1]}"
+    try:
+        path = _folder() / f"{key[0][:16]}-{key[1]}"
+    except OSError:
+        return None
     for _ in range(2):
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -204,8 +207,13 @@ def _start(path: Path) -> None:
     server.listen(8)
     parent = os.getppid()
     sys.stdout.flush()
-    if os.fork() == 0:
-        _be_a_keeper(server, path, parent)
+    child = os.fork()
+    if child == 0:
+        # Forked twice, so that the worker need not wait for its end.
+        if os.fork() == 0:
+            _be_a_keeper(server, path, parent)
+        os._exit(0)
+    os.waitpid(child, 0)
     draft.replace(path)
     server.close()
 
