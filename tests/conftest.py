@@ -15,7 +15,7 @@ _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.f
 
 # `test` and `quick` are the same on every machine and every day; `search` looks for new counterexamples:
 # THALWEG_HYPOTHESIS=search THALWEG_EXAMPLES=5000 make test ARGS="tests/property --timeout=0"
-for _name, _examples in (("test", 60), ("quick", 20)):
+for _name, _examples in (("test", 40), ("quick", 8)):
     settings.register_profile(
         _name, deadline=None, derandomize=True, max_examples=_examples, suppress_health_check=_SLOW_IS_FINE
     )

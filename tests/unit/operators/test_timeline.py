@@ -85,7 +85,7 @@ def stream(rng: np.random.Generator, events: int, spread: int, begin: int = 0) -
 @pytest.mark.parametrize("spread", [1, 50, 10**4, 10**12])
 def test_a_timeline_follows_a_stream_in_batches_of_any_size(batch, spread):
     rng = np.random.default_rng(batch * spread)
-    rows = stream(rng, 2000, spread)
+    rows = stream(rng, min(2000, 600 * batch), spread)
     timeline = Timeline(2)
     for start in range(0, len(rows), batch):
         part = rows[start : start + batch]
