@@ -1,7 +1,7 @@
 """One suite for both runners: each query gives the same rows in one process and in the stateful step with shards.
 
-A new feature of the language gets a line here. Where shards, windows or reports differ in kind, a real Spark is asked too;
-it takes ten seconds for each query.
+A new feature of the language gets a line here. Where shards, windows or reports differ in kind, a real Spark is asked,
+too; it takes ten seconds for each query.
 """
 
 from __future__ import annotations
