@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -202,5 +203,11 @@ def in_process_with_late(job: Job, streams: dict[str, Path]) -> tuple[list[Row],
 
 
 def told(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """Rows in an order that two runners share."""
-    return sorted((row.at, row.op, sorted(row.bindings.items()), row.graph or "") for row in rows)
+    """Rows in an order that two runners share. What comes and goes at one instant is nothing: the sum is what counts,
+    and two shards may each tell their part of it.
+    """
+    sums: Counter[tuple[Any, ...]] = Counter()
+    for row in rows:
+        key = row.at, tuple(sorted(row.bindings.items())), row.graph or ""
+        sums[(*key, "0") if row.op == "0" else key] += -1 if row.op == "-" else 1
+    return sorted((*key, count) for key, count in sums.items() if count)

@@ -207,13 +207,12 @@ def _start(path: Path) -> None:
     server.listen(8)
     parent = os.getppid()
     sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        # Forked twice, so that the worker need not wait for its end.
-        if os.fork() == 0:
-            _be_a_keeper(server, path, parent)
-        os._exit(0)
-    os.waitpid(child, 0)
+    # Keepers that this worker has started and that have ended are let go.
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    if os.fork() == 0:
+        _be_a_keeper(server, path, parent)
     draft.replace(path)
     server.close()
 
