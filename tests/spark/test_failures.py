@@ -1,6 +1,6 @@
 """Whatever is killed, and whenever: the files of the sink hold each result once.
 
-Drivers, executors and keepers get SIGKILL at random points. `THALWEG_KILLS` says how many drivers (3),
+Drivers, executors and keepers get SIGKILL at random points. `THALWEG_KILLS` says how many drivers (2),
 `THALWEG_SEED` from where the points are drawn.
 """
 
@@ -30,7 +30,7 @@ pytestmark = [
     pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc"),
 ]
 ROOT = Path(__file__).parents[2]
-KILLS = int(os.environ.get("THALWEG_KILLS", "3"))
+KILLS = int(os.environ.get("THALWEG_KILLS", "2"))
 RANDOM = random.Random(int(os.environ.get("THALWEG_SEED", "0")) or None)
 PATIENCE = 500
 
