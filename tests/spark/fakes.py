@@ -17,12 +17,11 @@ from thalweg.answers import Row
 from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
 from thalweg.spark import host, keepers
-from thalweg.spark.encode import Reading, encode_piece
-from thalweg.spark.live import Entry, Job, Standing
+from thalweg.spark.encode import encode_piece
+from thalweg.spark.jobs import Job
+from thalweg.spark.live import Entry, Standing
 from thalweg.spark.pieces import Position, plan
-from thalweg.spark.queries import shares_of
 from thalweg.spark.results import rows_of
-from thalweg.spark.routing import Router
 
 # Engines live in this process, so that a test can take one away.
 keepers.IN_KEEPERS = False
@@ -160,12 +159,7 @@ def new_worker() -> None:
 
 
 def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> Job:
-    session = Session()
-    query = session.register(text).query
-    options = options or ReadOptions()
-    router = Router(query, shares_of(query, options, shards))
-    keys = tuple(range(router.shares.shards))
-    return Job(text=text, stream=None, reading=Reading(session.prune(), options, router, keys), **more)
+    return Job.of(text, options=options, shards=shards, **more)
 
 
 def chunks_of(
@@ -211,3 +205,24 @@ def told(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
         key = row.at, tuple(sorted(row.bindings.items())), row.graph or ""
         sums[(*key, "0") if row.op == "0" else key] += -1 if row.op == "-" else 1
     return sorted((*key, count) for key, count in sums.items() if count)
+
+
+def run_frame(frame: Any, checkpoint: str) -> tuple[list[Row], list[Any]]:
+    """Runs what is available of a streaming frame of results; the rows, and the progress of each batch."""
+    rows: list[Row] = []
+    query = (
+        frame.writeStream.foreachBatch(lambda part, _: rows.extend(rows_of(part.toArrow())))
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return rows, [step for step in query.recentProgress if step.numInputRows]
+
+
+def timed_graph(number: int, at: int) -> str:
+    """An event as N-Quads: a graph with one triple, and its time."""
+    return (
+        f'<http://ex/g{number}> <http://www.w3.org/ns/prov#generatedAtTime> "{at}" .\n'
+        f"<http://ex/a> <http://ex/p> <http://ex/b{number}> <http://ex/g{number}> .\n"
+    )

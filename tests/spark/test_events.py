@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import thalweg as tw
-from tests.spark.fakes import told
+from tests.spark.fakes import run_frame, told
 from thalweg.answers import Row
 from thalweg.errors import UsageError
 
@@ -31,18 +31,8 @@ def one_process(text: str, pushes: Sequence[Push]) -> list[Row]:
 
 
 def answers(frame: Any, checkpoint: str) -> list[Row]:
-    """Runs what is available."""
-    from thalweg.spark.results import rows_of
-
-    rows: list[Row] = []
-    query = (
-        frame.writeStream.foreachBatch(lambda part, _: rows.extend(rows_of(part.toArrow())))
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return rows
+    """The rows of what is available."""
+    return run_frame(frame, checkpoint)[0]
 
 
 def triple(s: object, p: str, o: object) -> str:

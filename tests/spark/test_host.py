@@ -14,7 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.property.harness import quads
-from tests.spark.fakes import Play, chunks_of, in_process, in_process_with_late, job_of, new_worker, told
+from tests.spark.fakes import (
+    Play,
+    chunks_of,
+    in_process,
+    in_process_with_late,
+    job_of,
+    new_worker,
+    timed_graph,
+    told,
+)
 from thalweg.answers import Row
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
@@ -277,14 +286,8 @@ def test_what_is_refused_is_told_once_with_its_place_in_the_file(tmp_path: Path)
 
 
 def test_late_events_are_told_and_change_nothing(tmp_path: Path) -> None:
-    def graph(number: int, at: int) -> str:
-        return (
-            f'<http://ex/g{number}> <http://www.w3.org/ns/prov#generatedAtTime> "{at}" .\n'
-            f"<http://ex/a> <http://ex/p> <http://ex/b{number}> <http://ex/g{number}> .\n"
-        )
-
     file = tmp_path / "a.nq"
-    file.write_text("".join(graph(k, at) for k, at in enumerate([1000, 2000, 500, 3000])))
+    file.write_text("".join(timed_graph(k, at) for k, at in enumerate([1000, 2000, 500, 3000])))
     text = "SELECT ?y FROM STREAM <http://ex/s> [RANGE 10s] WHERE { <http://ex/a> <http://ex/p> ?y }"
     job = job_of(text, late=str(tmp_path / "late"))
     play = Play(job)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.spark.fakes import Play, chunks_of, job_of, new_worker
-from thalweg.spark.live import Job
+from thalweg.spark.jobs import Job
 
 ONE, TWO = "http://ex/one", "http://ex/two"
 TEXT = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.fakes import in_process, job_of, told
+from tests.spark.fakes import in_process, job_of, run_frame, told
 from thalweg.answers import Row
 from thalweg.errors import QueryError, UsageError
 from thalweg.io.files import ReadOptions
@@ -36,21 +36,6 @@ def graphs(first: int, last: int, *, every: int = 1000) -> bytes:
     )
 
 
-def batches(spark: Any, frame: Any, checkpoint: str) -> tuple[list[Row], list[Any]]:
-    """Runs what is available; the rows, and the progress of each batch."""
-    from thalweg.spark.results import rows_of
-
-    rows: list[Row] = []
-    query = (
-        frame.writeStream.foreachBatch(lambda part, _: rows.extend(rows_of(part.toArrow())))
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return rows, [step for step in query.recentProgress if step.numInputRows]
-
-
 def engine(progress: list[Any], name: str) -> list[int]:
     return [step.observedMetrics["thalweg_engine"][name] for step in progress]
 
@@ -72,7 +57,7 @@ def test_a_stream_that_is_restarted_twice_gives_the_answers_of_one_process(
             .options(stream=S, endOfStream=end, settle="3600", maxBytesPerTrigger="16k", pieceBytes="4k")
             .load(str(file))
         )
-        more_rows, progress = batches(spark, tw.spark.run(events, CHAIN), checkpoint)
+        more_rows, progress = run_frame(tw.spark.run(events, CHAIN), checkpoint)
         rows += more_rows
         replays.append(engine(progress, "replayed"))
         assert sum(engine(progress, "events")) == last - first

@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.property.harness import quads
-from tests.spark.fakes import Play, chunks_of, in_process, job_of, new_worker, told
+from tests.spark.fakes import Play, chunks_of, in_process, job_of, new_worker, timed_graph, told
 from tests.spark.victim import STREAM, TEXT, chain
 from thalweg.engine import Session
 from thalweg.errors import UsageError
 from thalweg.spark import encode, host, live
-from thalweg.spark.live import SAVED, Job
+from thalweg.spark.jobs import Job
+from thalweg.spark.live import SAVED
 from thalweg.spark.payloads import read_payloads
 from thalweg.spark.routing import EVENTS
 from thalweg.testing.strategies import any_windows, questions, streams
@@ -168,15 +169,9 @@ def test_a_state_of_another_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_runs_again_writes_what_was_late_or_refused_once(tmp_path: Path) -> None:
-    def graph(number: int, at: int) -> str:
-        return (
-            f'<http://ex/g{number}> <http://www.w3.org/ns/prov#generatedAtTime> "{at}" .\n'
-            f"<http://ex/a> <http://ex/p> <http://ex/b{number}> <http://ex/g{number}> .\n"
-        )
-
     file = tmp_path / "a.nq"
     times = [1000, 2000, 500, 3000, 700, 4000]
-    file.write_text("oops\n".join(graph(k, at) for k, at in enumerate(times)))
+    file.write_text("oops\n".join(timed_graph(k, at) for k, at in enumerate(times)))
     written = []
     for again in False, True:
         folders = [tmp_path / f"{name}-{again}" for name in ("refused", "late")]

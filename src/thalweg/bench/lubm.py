@@ -116,7 +116,8 @@ def matching(report: Report, plain: Path, copies: int) -> None:
         report.add("matching", f"{name}, 10^6 to 10^3", grown, "x time", target=2, at_most=True)
 
 
-def _drain_file(plain: Path, text: str, laps: int = 1) -> tuple[float, int, Session]:
+def drain_file(plain: Path, text: str, laps: int = 1) -> tuple[float, int, Session]:
+    """From the file to the answers in this process: seconds, results, and the session."""
     session = Session()
     query = session.register(text)
     events = read_events([plain] * laps, STREAM, session.arena, session.prune())
@@ -138,7 +139,7 @@ def whole_way(report: Report, plain: Path) -> None:
         alone, seconds, results = float("inf"), float("inf"), 0
         for _ in range(4):  # in turns: the machine may be slower now than a moment ago
             alone = min(alone, best_seconds(partial(_read, plain, prune, _LAPS), 1))
-            taken, results, _ = _drain_file(plain, text, _LAPS)
+            taken, results, _ = drain_file(plain, text, _LAPS)
             seconds = min(seconds, taken)
         note = f"{triples / seconds / 1e6:.1f} M triples/s, {results} results"
         report.add("file to answers", name, 100 * alone / seconds, "% of reading", target=60, note=note)
@@ -166,7 +167,7 @@ def latency(report: Report, pushes: int = 20_000) -> None:
 def memory(report: Report, plain: Path) -> None:
     """Bytes per live triple of a window, and whether the process grows with the stream."""
     for name in ("q2", "q7"):
-        _, _, session = _drain_file(plain, query_text(name, "[RANGE 100000]"))
+        _, _, session = drain_file(plain, query_text(name, "[RANGE 100000]"))
         live = session.live_triples
         terms = session.arena.nbytes
         note = f"{live} live; of the bytes {terms / live:.0f} are terms"
@@ -203,7 +204,7 @@ def baseline(report: Report, plain: Path, width: int = 10_000, reports: int = 20
             store.add(pyoxigraph.Quad(*triples[width + k]))
             list(store.query(text))  # type: ignore[arg-type]
         again = (time.perf_counter() - start) / reports
-        ours, _, _ = _drain_file(plain, query_text(name, f"[RANGE {width}]"))
+        ours, _, _ = drain_file(plain, query_text(name, f"[RANGE {width}]"))
         ours /= plain.read_bytes().count(b"\n")
         note = f"{again * 1e6:,.0f} microseconds an event against {ours * 1e9:.0f} ns, ours with reading"
         report.add("re-evaluation", f"{name}, window 10^4, every event", again / ours, "x ours", note=note)

@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from thalweg.bench.workload import STREAM
-from thalweg.engine import Session
-from thalweg.io.files import ReadOptions
-from thalweg.plan.shares import Shares
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.stamped import joined
-from thalweg.spark.encode import Reading
-from thalweg.spark.live import Arrival, Entry, Job, Live
-from thalweg.spark.routing import Router
+from thalweg.spark.jobs import Job
+from thalweg.spark.live import Arrival, Entry, Live
 
 _PIECE = 4 << 20
 
@@ -21,9 +17,7 @@ class Rehearsal:
     """One shard with one query over a file, as often as it takes."""
 
     def __init__(self, text: str, plain: Path) -> None:
-        session = Session()
-        query = session.register(text).query
-        self._job = Job(text, None, Reading(session.prune(), ReadOptions(), Router(query, Shares())))
+        self._job = Job.of(text)
         self._live = Live(self._job)
         self._log: dict[int, Entry] = {}
         self._next = self._lap = 0

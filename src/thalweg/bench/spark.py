@@ -7,19 +7,16 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from thalweg.bench.dynamic import random_triples
+from thalweg.bench.lubm import NAMES, drain_file
 from thalweg.bench.report import Report, best_seconds
 from thalweg.bench.workload import STREAM, lay_out, query_text
-from thalweg.engine import Session
-from thalweg.io.files import read_events
 from thalweg.lang import parse
 from thalweg.plan.shares import plan_shares
 
-NAMES = tuple(f"q{number}" for number in range(1, 8))
 HEAVY = (
     "SELECT ?x FROM STREAM <{stream}> [RANGE 20000] WHERE {{ "
     "?x <{ns}a> ?p . ?x <{ns}b> ?q . ?x <{ns}c> ?r . ?p <{ns}d> ?x }}"
@@ -171,17 +168,7 @@ def cached(report: Report, plain: Path, windows: Sequence[int]) -> None:
 def _alone(plain: Path, text: str) -> float:
     """Triples a second from the file to the answers, on one core of this process."""
     triples = plain.read_bytes().count(b"\n")
-    return triples / best_seconds(partial(_drain, plain, text), 3)
-
-
-def _drain(plain: Path, text: str) -> None:
-    session = Session()
-    query = session.register(text)
-    events = read_events([plain], STREAM, session.arena, session.prune())
-    session.keep(lambda: [events.live()])
-    for batch in events:
-        session.push_events(batch)
-        query.drain()
+    return triples / min(drain_file(plain, text)[0] for _ in range(3))
 
 
 def _on_spark(

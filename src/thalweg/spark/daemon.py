@@ -15,17 +15,12 @@ _TEXT = "SELECT * FROM STREAM <urn:s> [RANGE 1s] WHERE { ?x <urn:p> ?y . ?y <urn
 
 def preload() -> None:
     """Load everything that a task uses, by one small run through all of it."""
-    from thalweg.engine import Session
-    from thalweg.io.files import ReadOptions
-    from thalweg.plan.shares import Shares
-    from thalweg.spark.encode import Reading, encode_piece
+    from thalweg.spark.encode import encode_piece
     from thalweg.spark.host import Host
-    from thalweg.spark.live import Arrival, Job, Live
-    from thalweg.spark.routing import Router
+    from thalweg.spark.jobs import Job
+    from thalweg.spark.live import Arrival, Live
 
-    session = Session()
-    query = session.register(_TEXT).query
-    job = Job(_TEXT, None, Reading(session.prune(), ReadOptions(), Router(query, Shares())))
+    job = Job.of(_TEXT)
     live = Live(Host(job).job)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.nt"

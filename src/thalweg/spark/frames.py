@@ -114,39 +114,3 @@ def _times(df: DataFrame, time: str | Column | None) -> tuple[Column, Column]:
     raise UsageError(
         f"the time is a timestamp, an integer of milliseconds or a text, not {kind.simpleString()}"
     )
-
-
-def keys_for(shards: int) -> tuple[int, ...]:
-    """Keys for shards, such that a shuffle with as many partitions puts each into one of its own.
-
-    The first is always 0: a checkpoint of another number of shards is found by it, and refused.
-
-    >>> sorted(partition_of(key, 5) for key in keys_for(5))
-    [0, 1, 2, 3, 4]
-    """
-    keys: dict[int, int] = {}
-    candidate = 0
-    while len(keys) < shards:
-        keys.setdefault(partition_of(candidate, shards), candidate)
-        candidate += 1
-    return tuple(sorted(keys.values()))
-
-
-def partition_of(key: int, partitions: int) -> int:
-    """The partition that Spark's hash partitioning gives to an int key (Murmur3 with seed 42).
-
-    >>> partition_of(0, 200), partition_of(1, 200)
-    (191, 43)
-    """
-    mask = 0xFFFFFFFF
-    k = key * 0xCC9E2D51 & mask
-    k = ((k << 15) | (k >> 17)) & mask
-    h = 42 ^ (k * 0x1B873593 & mask)
-    h = ((h << 13) | (h >> 19)) & mask
-    h = (h * 5 + 0xE6546B64) & mask
-    h ^= 4
-    h = (h ^ (h >> 16)) * 0x85EBCA6B & mask
-    h = (h ^ (h >> 13)) * 0xC2B2AE35 & mask
-    h ^= h >> 16
-    signed = h - (1 << 32) if h >> 31 else h
-    return signed % partitions

@@ -23,8 +23,9 @@ from pyspark.sql.streaming.stateful_processor import TimerValues
 from thalweg.errors import UsageError
 from thalweg.rdf.stamped import joined
 from thalweg.spark import keepers
+from thalweg.spark.jobs import Job
 from thalweg.spark.keepers import Engine, Mark
-from thalweg.spark.live import Arrival, Entry, Job, Standing, Turn
+from thalweg.spark.live import Arrival, Entry, Standing, Turn
 
 FORMAT = 3
 HEADER_SCHEMA = (

@@ -22,7 +22,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from thalweg.spark.live import Arrival, Entry, Job, Live, Standing, Turn
+from thalweg.spark.jobs import Job
+from thalweg.spark.live import Arrival, Entry, Live, Standing, Turn
 
 Key = tuple[str, int]
 Mark = tuple[int, int]

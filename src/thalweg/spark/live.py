@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,8 @@ from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
 from thalweg.rdf.stamped import Stamped, parted
 from thalweg.saving import restore, save
-from thalweg.spark.encode import Reading, nothing
+from thalweg.spark.encode import nothing
+from thalweg.spark.jobs import Job
 from thalweg.spark.results import pack_results
 from thalweg.spark.routing import EVENTS
 
@@ -32,32 +32,6 @@ _FULL = 1 << 16
 _SPARSE = 4
 _PART = 16 << 20
 _MIXED = "triples and graphs in one stream: say how to frame them (mode)"
-
-
-@dataclass(frozen=True)
-class Job:
-    """What every task must know: the query, and how the events of its streams are made."""
-
-    text: str
-    stream: str | None
-    reading: Reading
-    lateness: int | str = 0
-    drain: bool = False
-    quarantine: str | None = None
-    late: str | None = None
-    idle: int | None = None
-    """Milliseconds after which a silent stream no longer holds the others."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest of all that decides the answers: a checkpoint of another job is not ours."""
-        prune, options, shares = (
-            self.reading.prune.fingerprint,
-            self.reading.options,
-            self.reading.router.shares,
-        )
-        parts = (self.text, self.stream, str(self.lateness), self.drain, self.idle, prune, options, shares)
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
 class Arrival(NamedTuple):

@@ -13,23 +13,19 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from thalweg.algebra.nodes import Query
 from thalweg.answers import Row
-from thalweg.engine import Session
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.instants import duration
 from thalweg.io.files import ReadOptions
 from thalweg.lang import parse
-from thalweg.plan.shares import Shares, plan_shares
 from thalweg.rdf.framing import Mode
 from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
-from thalweg.spark.encode import CHUNK_SCHEMA, Reading, encoder
-from thalweg.spark.frames import keys_for, uniform
+from thalweg.spark.encode import CHUNK_SCHEMA, encoder
+from thalweg.spark.frames import uniform
 from thalweg.spark.host import OUTPUT_SCHEMA, Host
+from thalweg.spark.jobs import Job
 from thalweg.spark.listener import ANSWER, ENGINE, READ, Listener, Step
-from thalweg.spark.live import Job
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
-from thalweg.spark.routing import Router
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_rocksdb
 from thalweg.spark.source import Options, register
@@ -78,16 +74,14 @@ def run(
         blank_nodes=blank_nodes,
         time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
     )
-    # Registered here once, so that what is wrong with the text is told at once and on the driver.
-    session = Session(lateness=lateness)
-    query = session.register(text, stream=stream).query
     spark = events.sparkSession
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or "200")
-    shares = shares_of(query, reading, shards or min(partitions, _MOST_SHARDS), sizes)
-    job = Job(
-        text=text,
+    job = Job.of(
+        text,
         stream=stream,
-        reading=Reading(session.prune(), reading, Router(query, shares), keys_for(shares.shards)),
+        options=reading,
+        shards=shards or min(partitions, _MOST_SHARDS),
+        sizes=sizes,
         lateness=lateness,
         drain=drain,
         quarantine=None if quarantine is None else os.path.abspath(quarantine),
@@ -99,7 +93,7 @@ def run(
     chunks = chunks.observe(
         READ,
         *_sums("bytes", "statements", "kept", "sent", "rejected", "micros"),
-        _most_of("sent", shares.shards).alias("sent_most"),
+        _most_of("sent", len(job.reading.keys)).alias("sent_most"),
     )
     packed = (
         chunks.groupBy("key")
@@ -119,15 +113,6 @@ def run(
     )
     blobs = packed.select("results").where("results is not null")
     return blobs.mapInArrow(unpack_results, RESULT_SCHEMA).observe(ANSWER, F.count("*").alias("results"))
-
-
-def shares_of(
-    query: Query, reading: ReadOptions, shards: int, sizes: Mapping[int, float] | None = None
-) -> Shares:
-    """How a query is spread over at most so many shards, given how its events are read."""
-    if query.per_event and reading.per_event > 1 and shards > 1:
-        return Shares(reason="events of several lines are known only to one that has seen all lines before")
-    return plan_shares(query, shards, sizes)
 
 
 def _sums(*names: str) -> Iterator[Column]:

@@ -1,0 +1,67 @@
+"""The job of a query on Spark: what every task must know."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from thalweg.algebra.nodes import Query
+from thalweg.engine import Session
+from thalweg.io.files import ReadOptions
+from thalweg.plan.shares import Shares, plan_shares
+from thalweg.spark.encode import Reading
+from thalweg.spark.routing import Router, keys_for
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every task must know: the query, and how the events of its streams are made."""
+
+    text: str
+    stream: str | None
+    reading: Reading
+    lateness: int | str = 0
+    drain: bool = False
+    quarantine: str | None = None
+    late: str | None = None
+    idle: int | None = None
+    """Milliseconds after which a silent stream no longer holds the others."""
+
+    @classmethod
+    def of(
+        cls,
+        text: str,
+        *,
+        stream: str | None = None,
+        options: ReadOptions | None = None,
+        shards: int = 1,
+        sizes: Mapping[int, float] | None = None,
+        **more: Any,
+    ) -> Job:
+        """A job for a query, spread over at most so many shards; what is wrong with the text is told here."""
+        session = Session(lateness=more.get("lateness", 0))
+        query = session.register(text, stream=stream).query
+        options = options or ReadOptions()
+        shares = _shares(query, options, shards, sizes)
+        reading = Reading(session.prune(), options, Router(query, shares), keys_for(shares.shards))
+        return cls(text, stream, reading, **more)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that decides the answers: a checkpoint of another job is not ours."""
+        prune, options, shares = (
+            self.reading.prune.fingerprint,
+            self.reading.options,
+            self.reading.router.shares,
+        )
+        parts = (self.text, self.stream, str(self.lateness), self.drain, self.idle, prune, options, shares)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def _shares(query: Query, options: ReadOptions, shards: int, sizes: Mapping[int, float] | None) -> Shares:
+    """How a query is spread, given how its events are read."""
+    if query.per_event and options.per_event > 1 and shards > 1:
+        return Shares(reason="events of several lines are known only to one that has seen all lines before")
+    return plan_shares(query, shards, sizes)
