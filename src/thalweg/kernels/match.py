@@ -313,6 +313,28 @@ def emit(row, unit, weight, begin, end, graph, bound, shown):
 
 
 @njit(cache=True, nogil=True)
+def tell(context, node, written, weight, begin, end, graph):
+    """Writes a solution, behind those that are written, for every member that it belongs to; answers how many."""
+    bound = load64(context, VARIABLES)
+    first, count = members_of(
+        node,
+        load64(context, NODES),
+        load64(context, PARAMETERS),
+        load64(context, KNOWN),
+        load64(context, KNOWN_LAST),
+        load64(context, VALUES),
+        bound,
+    )
+    row = load64(context, OUT) + written * load64(context, OUT_SIZE)
+    for member in range(first, first + count):
+        unit = load64(load64(context, MEMBERS), member)
+        shown = load64(context, OUTPUTS) + unit * load64(context, OUTPUTS_SIZE)
+        emit(row, unit, weight, begin, end, graph, bound, shown)
+        row += load64(context, OUT_SIZE)
+    return count
+
+
+@njit(cache=True, nogil=True)
 def look_up(dispatch, last, key):
     """The entry (an address) of a signature in the dispatch table of slots 0 to `last`, or 0."""
     slot = (key >> np.int64(1)) & last
@@ -402,6 +424,7 @@ def match(
     absent = np.int64(0)
     spared = np.int64(0)
     tally = np.int64(counters.ctypes.data)
+    at_context = np.int64(context.ctypes.data)
     all_stores = context[STORES]
     feeds = context[FEEDS]
     feeds_width = context[FEEDS_WIDTH]
@@ -412,19 +435,14 @@ def match(
     all_nodes = context[NODES]
     all_steps = context[STEPS]
     all_others = context[OTHERS]
-    shown = context[OUTPUTS]
-    shown_size = context[OUTPUTS_SIZE]
     all_parameters = context[PARAMETERS]
     known_table = context[KNOWN]
     known_last = context[KNOWN_LAST]
     all_values = context[VALUES]
-    members = context[MEMBERS]
     ends = context[UNTIL]
     frames = context[STACK]
     all_outlooks = context[OUTLOOK]
     vars = context[VARIABLES]
-    rows = context[OUT]
-    row_size = context[OUT_SIZE]
     # A solution may belong to several units: it is written for all of them or not yet.
     room = context[OUT_ROOM] - context[FAN]
 
@@ -518,22 +536,9 @@ def match(
                         if written > room:
                             stopped = True
                             break
-                        first, count = members_of(
-                            node, all_nodes, all_parameters, known_table, known_last, all_values, vars
+                        written += tell(
+                            at_context, node, written, weight, begin, event[i] if now else end, graph[i]
                         )
-                        for member in range(first, first + count):
-                            unit = load64(members, member)
-                            emit(
-                                rows + written * row_size,
-                                unit,
-                                weight,
-                                begin,
-                                event[i] if now else end,
-                                graph[i],
-                                vars,
-                                shown + unit * shown_size,
-                            )
-                            written += 1
                         e += 1
                         continue
                     level = np.int64(0)
@@ -568,22 +573,9 @@ def match(
                     if not fits(terms, load64(row, ROW_S), load64(row, ROW_P), load64(row, ROW_O), vars):
                         continue
                     if deepest:
-                        first, count = members_of(
-                            node, all_nodes, all_parameters, known_table, known_last, all_values, vars
+                        written += tell(
+                            at_context, node, written, weight, begin, event[i] if now else end, graph[i]
                         )
-                        for member in range(first, first + count):
-                            unit = load64(members, member)
-                            emit(
-                                rows + written * row_size,
-                                unit,
-                                weight,
-                                begin,
-                                event[i] if now else end,
-                                graph[i],
-                                vars,
-                                shown + unit * shown_size,
-                            )
-                            written += 1
                         continue
                     if load64(step, STEP_CHECKS) and not look_up_known(
                         known_table,
