@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thalweg.kernels import match as kernel
-from thalweg.kernels.match import INSERTED, OUT_BINDINGS, PROBES, REPEATED, WALKED
+from thalweg.kernels.layout import AT_RANGE, INSERTED, LEVEL, NUMBER, OUT_BINDINGS, PROBES, REPEATED, WALKED
 from thalweg.kernels.store import HEAD, TAIL
 from thalweg.lang import parse
 from thalweg.operators import windows
@@ -155,9 +154,7 @@ def test_no_row_number_is_used_that_is_not_in_the_ring(window, rows):
         grow = matcher.stores.grow
 
         def watch(store: int, status: int, now: int) -> None:
-            assert (
-                matcher._cursor[kernel.AT_RANGE] == matcher._cursor[kernel.LEVEL] == -1
-            )  # no search under way
+            assert matcher._cursor[AT_RANGE] == matcher._cursor[LEVEL] == -1  # no search under way
             grow(store, status, now)
 
         patch.setattr(matcher.stores, "grow", watch)
@@ -165,10 +162,10 @@ def test_no_row_number_is_used_that_is_not_in_the_ring(window, rows):
         for part in matcher.step(*batch):
             out.update(map(tuple, part.tolist()))
             head, tail = matcher.stores.descriptors[0, [HEAD, TAIL]].tolist()
-            if matcher._cursor[kernel.AT_RANGE] >= 0:
-                assert tail <= matcher._cursor[kernel.NUMBER] < head
+            if matcher._cursor[AT_RANGE] >= 0:
+                assert tail <= matcher._cursor[NUMBER] < head
             # A candidate below TAIL is the end of its chain and is not read.
-            assert all(matcher._stack[: matcher._cursor[kernel.LEVEL] + 1, 0] < head)
+            assert all(matcher._stack[: matcher._cursor[LEVEL] + 1, 0] < head)
     expected: Counter[tuple[int, ...]] = Counter()
     for part in Matcher(plan).step(*batch):
         expected.update(map(tuple, part.tolist()))
