@@ -7,6 +7,7 @@ branch per word, so texts of different lengths do not upset the branch predictor
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from thalweg.kernels.bits import differences, load64, lshr, mum
@@ -62,6 +63,13 @@ def _block(h, a, b, c, d, e, f, g, i):
 def mix(h, k):
     """Another hash from a hash and a number: the k-th attempt after a collision, a scope from its parts."""
     return mum(h ^ _K2, (k * _K6) ^ _K4)
+
+
+@njit(cache=True, nogil=True)
+def mixed(h, value):
+    """A hash with one more value in it: cheap, for tables of ids."""
+    h = (h ^ np.uint64(value)) * np.uint64(0xBF58476D1CE4E5B9)
+    return h ^ (h >> np.uint64(29))
 
 
 @njit(cache=True, nogil=True)
