@@ -162,6 +162,30 @@ def test_a_rate_source_is_a_stream_of_made_up_events(spark: Any, checkpoint: str
     assert {f"<http://ex/{k}>" for k in range(10)} <= set(went)
 
 
+def test_a_stream_in_memory_is_a_source_that_takes_rows_between_two_runs(spark: Any, checkpoint: str) -> None:
+    """Python has no way to make one: it is Spark's own, for tests, in the JVM."""
+    from pyspark.sql import DataFrame
+
+    jvm = spark._jvm
+    memory = jvm.org.apache.spark.sql.execution.streaming.runtime.MemoryStream.apply(
+        jvm.org.apache.spark.sql.Encoders.STRING(), spark._jsparkSession
+    )
+    events = tw.spark.events(DataFrame(memory.toDF(), spark), stream=S, format="nq")
+    results = tw.spark.run(events, CHAIN)
+    pushes = [push for push in steps(40) if push[3] == "insert"]
+    rows: list[Row] = []
+    for part in (pushes[:15], pushes[15:]):
+        payloads = [
+            f'<http://ex/g{at}> {AT} "{at}" .\n' + graph.replace(" .", f" <http://ex/g{at}> .")
+            for _, at, graph, _ in part
+        ]
+        memory.addData(jvm.org.apache.spark.api.python.PythonUtils.toSeq(payloads))
+        rows += answers(results, checkpoint)
+    expected = one_process(CHAIN, pushes)
+    assert told(rows) == told(expected)
+    assert len(expected) > 100
+
+
 def test_a_stream_that_falls_silent_is_waited_for_only_so_long(
     spark: Any, tmp_path: Path, checkpoint: str
 ) -> None:
