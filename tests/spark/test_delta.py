@@ -42,7 +42,9 @@ def expected(last: int) -> list[Row]:
     return query.poll()
 
 
-def test_each_result_is_in_the_table_once_though_a_batch_ran_twice(jars: str, tmp_path: Path) -> None:
+def test_each_result_is_in_the_table_once_though_a_batch_was_given_to_it_twice(
+    jars: str, tmp_path: Path
+) -> None:
     appends = [[timed_graph(k, k * 1000) for k in range(first, first + 10)] for first in range(0, 40, 10)]
     task = {"stream": S, "query": PAIRS, "runs": [appends[:2], appends[2:]]}
     (tmp_path / "task.json").write_text(json.dumps(task))
@@ -59,7 +61,7 @@ def test_each_result_is_in_the_table_once_though_a_batch_ran_twice(jars: str, tm
         pytest.skip(f"Delta does not fit this Spark: {told_by_client['unfit']}")
     first, second = told_by_client["batches"]
     assert first == [0, 1]
-    assert second == [1, 2, 3], "the batch that was not noted ran again"
+    assert second == [1, 2, 3], "the batch that was not noted came again"
     rows = [Row(at, op, bindings, None) for at, op, bindings in told_by_client["rows"]]
     assert len(rows) == len({(row.at, row.op, *row.bindings.items()) for row in rows}), "no row twice"
     assert told(rows) == told(expected(40))
