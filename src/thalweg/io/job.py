@@ -77,12 +77,6 @@ class Job:
         unread = tuple(stream for stream in inputs if stream not in read)
         return cls(query, read, reading, outputs, microseconds, on_error, drain, unread)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The variables that a solution of the query binds, in the order of its SELECT."""
-        bound = {*self.query.variables, *(name for name, _ in self.query.fixed)}
-        return tuple(name for name in self.query.select if name in bound)
-
     def files(self) -> dict[str, list[str]]:
         """The files of each stream, in the order in which they are read."""
         return {stream: files_of(path) for stream, path in self.inputs.items()}

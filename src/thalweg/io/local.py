@@ -32,7 +32,7 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     quarantine, late = Records(job.outputs.quarantine), Records(job.outputs.late)
     outcome = Outcome()
     try:
-        with open_writer(job.outputs.results, job.columns) as writer, Interrupts() as interrupts:
+        with open_writer(job.outputs.results, job.query.columns) as writer, Interrupts() as interrupts:
             for _ in _side_by_side(sources, session, quarantine, drain=job.drain):
                 late.write(session.late())
                 _deliver(query, writer)

@@ -50,7 +50,7 @@ def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     more = options.resumes
     with (
         tempfile.TemporaryDirectory(prefix="thalweg-", ignore_cleanup_errors=True) as folder,
-        open_writer(job.outputs.results, job.columns, append=more) as writer,
+        open_writer(job.outputs.results, job.query.columns, append=more) as writer,
         Aside(Path(folder) / "quarantine", Records(job.outputs.quarantine, append=more)) as quarantine,
         Aside(Path(folder) / "late", Records(job.outputs.late, append=more)) as late,
         Lines(options.steps) as steps,

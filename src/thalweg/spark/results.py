@@ -55,8 +55,7 @@ def texts_of(arena: Arena, ids: np.ndarray) -> pa.Array:
 def columns_of(query: ContinuousQuery, arena: Arena, delta: Delta) -> pa.RecordBatch:
     """A delta as a record batch of `RESULT_SCHEMA`; an unbound variable is not in the map."""
     rows = len(delta)
-    shown, fixed = list(query.names), {name: const.text for name, const in query.query.fixed}
-    names = [name for name in query.query.select if name in shown or name in fixed]
+    shown, fixed, names = query.names, query.fixed, query.query.columns
     width = len(names)
     # The texts of the kernel's columns lie row by row, the constants behind them: a take puts them in place.
     values = pa.concat_arrays([texts_of(arena, delta.ids), pa.array(fixed.values(), pa.string())])
