@@ -383,7 +383,7 @@ class Session:
             self.compact()
 
     def _run_beside(self, homes: list[Streamset]) -> None:
-        """Runs streamsets side by side; they have nothing in common but the arena, which plans and views add terms to."""
+        """Runs streamsets side by side; all they have in common is the arena, to which they add terms."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "thalweg-match")
         running = [self._pool.submit(home.run, self.arena.intern) for home in homes]

@@ -165,8 +165,8 @@ class Query:
     `fixed` holds the variables that a rule replaced by a constant; a projected one still is in each solution.
     `equalities` are the filters that no rule has absorbed yet; a query from `lang.parse` has none.
 
-    With a `template` the answer is a graph (CONSTRUCT): the triples of the template, for all solutions. `select` is then
-    what these need of a solution. A variable of the template that is anonymous is a new blank node in each solution.
+    With a `template` the answer is a graph (CONSTRUCT): the triples of the template, for all solutions. `select` is
+    then what these need of a solution. A variable of the template that is anonymous is a new blank node in each solution.
     """
 
     language: str

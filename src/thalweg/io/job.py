@@ -12,6 +12,7 @@ from typing import Literal
 from thalweg.algebra.nodes import Query
 from thalweg.errors import UsageError
 from thalweg.instants import duration
+from thalweg.io.outputs import check_output
 
 SUFFIXES = (".nt", ".nq", ".nt.gz", ".nq.gz")
 
@@ -73,6 +74,7 @@ class Job:
             microseconds = duration(lateness)
         except ValueError as error:
             raise UsageError(f"--lateness: {error}") from None
+        check_output(query, outputs.results)
         read = {stream: path for stream, path in inputs.items() if stream in query.streams}
         unread = tuple(stream for stream in inputs if stream not in read)
         return cls(query, read, reading, outputs, microseconds, on_error, drain, unread)

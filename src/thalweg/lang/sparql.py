@@ -72,7 +72,9 @@ class BodyReader:
     def read(self, tree: CompValue) -> Body:
         """The query of a tree; whatever we do not do is refused where it is written."""
         if tree.name in _FORMS:
-            self.query.refuse(f"{_FORMS[tree.name]} is not supported yet: only SELECT and CONSTRUCT are", tree.at)
+            self.query.refuse(
+                f"{_FORMS[tree.name]} is not supported yet: only SELECT and CONSTRUCT are", tree.at
+            )
         for clause in tree.datasetClause or ():
             self.query.refuse(
                 "FROM a graph is not supported yet: only FROM STREAM and windows are", clause.at
