@@ -166,7 +166,7 @@ class Query:
     `equalities` are the filters that no rule has absorbed yet; a query from `lang.parse` has none.
 
     With a `template` the answer is a graph (CONSTRUCT): the triples of the template, for all solutions. `select` is
-    then what these need of a solution. A variable of the template that is anonymous is a new blank node in each solution.
+    then what these need of a solution. An anonymous variable of the template is a new blank node in each solution.
     """
 
     language: str

@@ -63,8 +63,10 @@ def drop_impossible_triples(query: Query) -> Query:
             and (not triple.p.anonymous if isinstance(triple.p, Var) else triple.p.is_iri)
         )
 
-    kept = {triple.terms: triple for triple in reversed(query.template) if possible(triple)}
-    return replace(query, template=tuple(reversed(kept.values())))
+    kept: dict[object, Pattern] = {}
+    for triple in filter(possible, query.template):
+        kept.setdefault(triple.terms, triple)
+    return replace(query, template=tuple(kept.values()))
 
 
 RULES: tuple[Callable[[Query], Query], ...] = (

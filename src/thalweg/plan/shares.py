@@ -135,7 +135,7 @@ def plan_shares(query: Query, shards: int, sizes: Mapping[int, float] | None = N
 def _follows(template: Sequence[Pattern], name: str) -> bool:
     """Whether equal triples come from solutions that agree in a variable.
 
-    So it is if triples of the template that can be equal have it in one place, or one new node: that is of one solution.
+    So it is if triples of the template that can be equal have it in one place, or one new node: one solution's.
     """
 
     def tells(one: Term, other: Term) -> bool:
