@@ -72,7 +72,7 @@ def test_text_files_of_graphs_are_read_by_a_second_query(spark: Any, tmp_path: P
     writing = graphs.select("value").writeStream.format("text").trigger(availableNow=True)
     writing.option("checkpointLocation", str(tmp_path / "c")).start(str(out)).awaitTermination()
     written = sorted(row.value for row in spark.read.text(str(out)).collect())
-    # The same, from one process and from the command on Spark.
+    # The same as from one process.
     query = tmp_path / "query.rq"
     query.write_text(HEAD + TEXT)
     one = tmp_path / "one.nq"

@@ -159,10 +159,11 @@ class View:
 
     def _changes(self, until: int) -> tuple[Ints, Ints, Ints]:
         """The netted changes due at or before `until`; of a set, those of the set."""
-        times, weights, rows = consolidate(*self._timeline.pop(until))
+        times, weights, rows = self._timeline.pop(until)
         if self._template is not None and len(times):
             origin, rows = self._template.triples(rows)
-            times, weights, rows = consolidate(times[origin], weights[origin], rows)
+            times, weights = times[origin], weights[origin]
+        times, weights, rows = consolidate(times, weights, rows)
         if self.distinct and len(times):
             changes = self._counts.add(weights, rows)
             kept = changes != 0
