@@ -63,6 +63,11 @@ class Arena:
         """Bytes allocated."""
         return self.log.nbytes + self.slots.nbytes
 
+    def clear(self) -> None:
+        """Forget all terms; the memory stays."""
+        self.head[[kernel.USED, kernel.COUNT, kernel.COLLIDED]] = 0
+        self.slots[:] = 0
+
     def reserve(self, terms: int, size: int) -> None:
         """Make room for so many more terms whose records take so many bytes; growth is by doubling."""
         wanted = int(self.head[kernel.USED]) + size + kernel.RECORD * terms + 4 * SLACK

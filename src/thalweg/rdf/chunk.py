@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -139,6 +141,32 @@ class Chunk:
             op=op,
         )
         return chunk.adopted(body[at:], arena)
+
+    @staticmethod
+    def joined(chunks: Sequence[Chunk]) -> Chunk:
+        """Chunks of one source that follow each other, as one."""
+        if len(chunks) == 1:
+            return chunks[0]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in _COLUMNS
+        }
+        rejects: list[Reject] = []
+        row = statements = lines = 0
+        for chunk in chunks:
+            columns["number"][row : row + len(chunk)] += statements
+            rejects += (replace(reject, line=reject.line and reject.line + lines) for reject in chunk.rejects)
+            row += len(chunk)
+            statements += chunk.statements
+            lines += chunk.lines
+        return replace(
+            chunks[0],
+            **columns,
+            statements=statements,
+            lines=lines,
+            bnodes=sum(chunk.bnodes for chunk in chunks),
+            unnamed=sum(chunk.unnamed for chunk in chunks),
+            rejects=tuple(rejects),
+        )
 
     def picked(self, rows: Ids) -> Chunk:
         """These rows of the chunk, with everything else as it is."""

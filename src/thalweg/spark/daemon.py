@@ -6,6 +6,7 @@ compiled kernels, in the middle of some batch. Spark runs this file by the setti
 
 from __future__ import annotations
 
+import gc
 import sys
 import tempfile
 from pathlib import Path
@@ -40,4 +41,8 @@ if __name__ == "__main__":
     # The same daemon also serves the processes that plan a source: they need none of it.
     if sys.argv[1:] == ["pyspark.worker"]:
         preload()
+    # A worker collects its garbage after every task. All that is loaded here would be searched each time, which takes
+    # longer than a small batch, and would be copied by it from the pages that the workers share.
+    gc.collect()
+    gc.freeze()
     manager()

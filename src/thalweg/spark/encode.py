@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
@@ -47,7 +48,9 @@ _ARROW = pa.schema(
 )
 _PART = 16 << 20
 Part = tuple[Arena, Chunk, int]
-_buffer = bytearray()
+# One for each worker: fresh pages for every piece would cost as much as reading it.
+_buffer = bytearray(2 << 20)
+_ARENA = Arena()
 
 
 @dataclass(frozen=True)
@@ -132,21 +135,24 @@ def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Ite
 
 
 def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
-    arena = Arena()
+    arena = _ARENA
+    arena.clear()
     start, size = piece["start"], piece["end"] - piece["start"]
+    reader = reading.reader(arena, piece)
+    chunks: list[Chunk] = []
+    reached = start
     try:
-        data = read_range(piece["path"], start, size)
-    except OSError as failure:
-        reason = f"bytes {start} to {start + size} cannot be read: {failure.strerror}"
-        yield arena, nothing(piece["source"], reason), 0
-        return
-    chunk = reading.reader(arena, piece).read(data, offset=start)
-    if len(data) < size:
-        lost = nothing(
-            piece["source"], f"the file shrank: bytes {start + len(data)} to {start + size} are gone"
+        for offset, lines in blocks(piece["path"], start, size):
+            chunks.append(reader.read(lines, offset=offset))
+            reached = offset + len(lines)
+        lost = (
+            f"the file shrank: bytes {reached} to {start + size} are gone" if reached < start + size else ""
         )
-        chunk = replace(chunk, rejects=(*chunk.rejects, *lost.rejects))
-    yield arena, chunk, len(data)
+    except OSError as failure:
+        lost = f"bytes {reached} to {start + size} cannot be read: {failure.strerror}"
+    if lost:
+        chunks.append(nothing(piece["source"], lost))
+    yield arena, Chunk.joined(chunks or [nothing(piece["source"])]), reached - start
 
 
 def _gunzipped(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
@@ -161,22 +167,26 @@ def _gunzipped(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
     yield Arena(), replace(nothing(piece["source"]), rejects=refused), 0
 
 
-def read_range(path: str, start: int, size: int) -> memoryview:
-    """A byte range of a file, as much of it as is there. The view is good until the next call."""
+def blocks(path: str, start: int, size: int) -> Iterator[tuple[int, memoryview]]:
+    """Whole lines of a byte range of a file, as much of it as is there, with their offsets: so many at a time that they
+    stay in the cache. A view is good until the next one.
+    """
     global _buffer
-    if len(_buffer) < size:
-        # One buffer per worker: fresh pages for every piece would cost as much as reading it.
-        _buffer = bytearray(size)
-    view = memoryview(_buffer)[:size]
-    done = 0
+    end = start + size
     with open(path, "rb", buffering=0) as file:
-        file.seek(start)
-        while done < size:
-            count = file.readinto(view[done:])
+        while start < end:
+            room = memoryview(_buffer)[: end - start]
+            count = os.preadv(file.fileno(), [room], start)
             if not count:
-                break
-            done += count
-    return view[:done]
+                return
+            cut = count
+            if start + count < end:
+                cut = _buffer.rfind(b"\n", 0, count) + 1
+                if not cut and count == len(room):
+                    _buffer = bytearray(2 * count)
+                    continue
+            yield start, room[: cut or count]
+            start += cut or count
 
 
 def nothing(source: str, reason: str = "") -> Chunk:

@@ -20,6 +20,9 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 JAVA_NEEDED = 17
 _LOGGING = Path(__file__).with_name("log4j2.properties")
+# Java plans, and hands packed chunks on: its second compiler would take more of the cores, for minutes, than it ever
+# spares, and so would collectors with threads of their own. Every file of a checkpoint starts a process.
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 _INSTALL = (
     "install it (Debian, Ubuntu: openjdk-17-jre-headless; Fedora: java-21-openjdk-headless; "
     "macOS: brew install openjdk@17) and put it on PATH or set JAVA_HOME"
@@ -69,11 +72,13 @@ def session(
         "spark.master": f"local[{cores},4]",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JVM}",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.python.daemon.module": "thalweg.spark.daemon",
+        # Small messages wait for each other's acknowledgement over TCP.
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(shards or cores),
         "spark.sql.adaptive.enabled": "false",
