@@ -190,14 +190,16 @@ def now_questions(events: Sequence[Event], operators: Sequence[str | None]) -> s
 
 
 @st.composite
-def any_questions(draw: st.DrawFn, events: Sequence[Event], *, max_patterns: int = 6) -> Question:
-    """Questions of every kind: any windows, any operator, or about single events; for solutions or for a graph."""
+def any_questions(
+    draw: st.DrawFn, events: Sequence[Event], *, max_patterns: int = 6, graphs: bool = False
+) -> Question:
+    """Questions of every kind: any windows, any operator, or about single events; with `graphs`, some for a graph."""
     asked = now_questions(events, (None, "RSTREAM", "ISTREAM"))
     if draw(st.integers(0, 7)):
         operator = draw(st.sampled_from([None, None, None, *OPERATORS]))
         window = any_windows(empty=operator == "RSTREAM")
         asked = questions(events, window=window, max_patterns=max_patterns, operators=(operator,))
-    return draw(constructs(asked) if draw(st.integers(0, 3)) == 0 else asked)
+    return draw(constructs(asked) if graphs and draw(st.integers(0, 3)) == 0 else asked)
 
 
 @st.composite
