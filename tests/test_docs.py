@@ -20,7 +20,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SCRIPTS = [ROOT / "README.md", ROOT / "docs" / "tutorial.md"]
+# The tutorial starts one command after the other: `make quick` leaves it to `make docs` and `make test`.
+SCRIPTS = [ROOT / "README.md", pytest.param(ROOT / "docs" / "tutorial.md", marks=pytest.mark.slow)]
 BLOCK = re.compile(r"(?P<marks>(?:<!-- [^\n]* -->\n)*)```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.S | re.M)
 
 

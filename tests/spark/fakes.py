@@ -88,18 +88,20 @@ class Play:
         self, chunks: Sequence[pa.RecordBatch], *, retry: bool = False, fail_after: int | None = None
     ) -> None:
         """Run a batch; with `retry`, once more on the state as it was before, as after a lost commit."""
+        # In any order: the step has to sort.
+        frames = [chunk.to_pandas() for chunk in reversed(chunks)]
         for shard, store in enumerate(self.stores):
             before = copy.copy(store.values)
             if fail_after is not None:
-                running = self._run(shard, chunks)
+                running = self._run(shard, frames)
                 for _ in range(fail_after):
                     next(running, None)
                 running.close()
                 store.values = copy.copy(before)
             if retry:
-                list(self._run(shard, chunks))
+                list(self._run(shard, frames))
                 store.values = copy.copy(before)
-            for frame in self._run(shard, chunks):
+            for frame in self._run(shard, frames):
                 self._take(frame)
 
     def wake_up(self, clock: int) -> None:
@@ -136,21 +138,19 @@ class Play:
         processor.init(self.stores[shard])  # type: ignore[arg-type]
         return processor
 
-    def _run(self, shard: int, chunks: Sequence[pa.RecordBatch]) -> Iterator[pd.DataFrame]:
+    def _run(self, shard: int, frames: Sequence[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         processor = self._host(shard)
-        # In any order: the step has to sort.
-        frames = [chunk.to_pandas() for chunk in reversed(chunks)]
         own = (frame[frame["shard"] == shard] for frame in frames)
         yield from processor.handleInputRows((self.job.reading.keys[shard],), own, TimerValues(self.clock))
 
     def _take(self, frame: pd.DataFrame) -> None:
-        (out,) = frame.to_dict("records")
         for key in self.counts:
-            self.counts[key] += out[key]
-        if out["results"] is not None:
-            self.rows += rows_of(pa.ipc.open_stream(out["results"]).read_all())
+            self.counts[key] += frame[key].item()  # a frame has one row
+        results = frame["results"].item()
+        if results is not None:
+            self.rows += rows_of(pa.ipc.open_stream(results).read_all())
         else:
-            self.replayed.append(out["replayed"])
+            self.replayed.append(frame["replayed"].item())
 
 
 def new_worker() -> None:

@@ -45,6 +45,27 @@ def stored(spark: Any, folder: Path, rows: list[tuple[Any, ...]], schema: str) -
     return spark.readStream.schema(schema).parquet(str(folder))
 
 
+def joined(window: str) -> str:
+    """A query over both streams, each through the same window."""
+    return (
+        f"SELECT ?x ?z FROM NAMED WINDOW <http://ex/w> ON <{S}> {window} "
+        f"FROM NAMED WINDOW <http://ex/v> ON <{T}> {window} "
+        "WHERE { WINDOW <http://ex/w> { ?x <http://ex/p> ?y } WINDOW <http://ex/v> { ?y <http://ex/q> ?z } }"
+    )
+
+
+def run_until(spark: Any, frame: Any, checkpoint: str, table: str, gone: int) -> None:
+    """Runs a frame without an end into a table in memory, until so many of its rows have gone again."""
+    query = (
+        frame.writeStream.format("memory").queryName(table).option("checkpointLocation", checkpoint).start()
+    )
+    try:
+        while spark.sql(f"select 1 from {table} where op = '-'").count() < gone:
+            query.awaitTermination(0.2)
+    finally:
+        query.stop()
+
+
 def steps(count: int) -> list[Push]:
     """A walk over few nodes, some steps of which are taken back later."""
     pushes = []
@@ -76,11 +97,7 @@ def test_frames_of_several_formats_and_files_of_another_stream_are_one_query(
     """Turtle with a timestamp, JSON-LD with a text, quads that say their times, and files of `format("rdf")`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    text = (
-        f"SELECT ?x ?z FROM NAMED WINDOW <http://ex/w> ON <{S}> [RANGE 10s STEP 1s] "
-        f"FROM NAMED WINDOW <http://ex/v> ON <{T}> [RANGE 10s STEP 1s] "
-        "WHERE { WINDOW <http://ex/w> { ?x <http://ex/p> ?y } WINDOW <http://ex/v> { ?y <http://ex/q> ?z } }"
-    )
+    text = joined("[RANGE 10s STEP 1s]")
     turtle = [(k * 1000, f"@prefix e: <http://ex/> . e:{k % 3} e:p e:{k % 4} .") for k in range(0, 20, 3)]
     json = [
         (
@@ -137,18 +154,7 @@ def test_a_rate_source_is_a_stream_of_made_up_events(spark: Any, checkpoint: str
     payload = F.format_string("<http://ex/%d> <http://ex/p> <http://ex/%d> .", frame.value, frame.value % 10)
     events = tw.spark.events(frame, stream=S, payload=payload, time="timestamp")
     text = f"SELECT ?x ?y FROM STREAM <{S}> [RANGE 2s] WHERE {{ ?x <http://ex/p> ?y }}"
-    query = (
-        tw.spark.run(events, text)
-        .writeStream.format("memory")
-        .queryName("made_up")
-        .option("checkpointLocation", checkpoint)
-        .start()
-    )
-    try:
-        while spark.sql("select 1 from made_up where op = '-'").count() < 10:
-            query.awaitTermination(0.2)
-    finally:
-        query.stop()
+    run_until(spark, tw.spark.run(events, text), checkpoint, "made_up", gone=10)
     rows = spark.sql("select op, bindings['x'] x, cast(at as long) at from made_up").collect()
     came = {row.x: row.at for row in rows if row.op == "+"}
     went = {row.x: row.at for row in rows if row.op == "-"}
@@ -159,26 +165,11 @@ def test_a_rate_source_is_a_stream_of_made_up_events(spark: Any, checkpoint: str
 def test_a_stream_that_falls_silent_is_waited_for_only_so_long(
     spark: Any, tmp_path: Path, checkpoint: str
 ) -> None:
-    text = (
-        f"SELECT ?x ?z FROM NAMED WINDOW <http://ex/w> ON <{S}> [RANGE 10s] "
-        f"FROM NAMED WINDOW <http://ex/v> ON <{T}> [RANGE 10s] "
-        "WHERE { WINDOW <http://ex/w> { ?x <http://ex/p> ?y } WINDOW <http://ex/v> { ?y <http://ex/q> ?z } }"
-    )
     rows = [(S, 1000 * k, triple("a", "p", "b")) for k in range(1, 20)] + [(T, 1000, triple("b", "q", "c"))]
     frame = stored(spark, tmp_path / "in", rows, "stream string, at long, value string")
     events = tw.spark.events(frame, stream=frame.stream, time="at")
-    query = (
-        tw.spark.run(events, text, idle="3s")
-        .writeStream.format("memory")
-        .queryName("silent")
-        .option("checkpointLocation", checkpoint)
-        .start()
-    )
-    try:
-        while not spark.sql("select 1 from silent where op = '-'").count():
-            query.awaitTermination(0.2)
-    finally:
-        query.stop()
+    results = tw.spark.run(events, joined("[RANGE 10s]"), idle="3s")
+    run_until(spark, results, checkpoint, "silent", gone=1)
     found = spark.sql("select cast(at as long) at, op from silent order by at").collect()
     assert [(row.at, row.op) for row in found] == [(1, "+"), (11, "-")]
 

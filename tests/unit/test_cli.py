@@ -345,13 +345,14 @@ def test_help_loads_neither_numba_nor_rdflib():
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, timeout=60).returncode == 0
 
 
-@pytest.fixture
-def long_run(tmp_path: Path) -> list[str]:
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Arguments of a run that takes a while: five pieces of a file with wide lines."""
-    (tmp_path / "each.rq").write_text(f"SELECT ?x FROM STREAM <{EX}s> [RANGE 1] {{ ?x <{EX}p> ?y }}")
+    folder = tmp_path_factory.mktemp("long")
+    (folder / "each.rq").write_text(f"SELECT ?x FROM STREAM <{EX}s> [RANGE 1] {{ ?x <{EX}p> ?y }}")
     pair = [f'<{EX}{name}> <{EX}p> "{"x" * 4000}" .\n' for name in "ab"]
-    (tmp_path / "s.nt").write_text("".join(pair) * 10_000)
-    return ["run", str(tmp_path / "each.rq"), "--stream", f"{EX}s={tmp_path / 's.nt'}"]
+    (folder / "s.nt").write_text("".join(pair) * 10_000)
+    return ["run", str(folder / "each.rq"), "--stream", f"{EX}s={folder / 's.nt'}"]
 
 
 def test_ctrl_c_ends_a_run_with_whole_lines_and_code_130(long_run):

@@ -11,6 +11,7 @@ room before.
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from thalweg.kernels.bits import address, copy64, load8, load32, load64, prefetch, store8, store32, store64
@@ -200,6 +201,40 @@ def mark(slots, ids, flags):
 
 
 @njit(cache=True, nogil=True)
+def number(slots, log, ids, named, numbers, places):
+    """Number the distinct terms among `ids` from 1 on, in the order of their first appearance; 0 stays 0.
+
+    `named` has a zero for every slot, `places` gets the offset and the size of each text. Gives how many there are; an
+    unknown id gives -1.
+    """
+    slots_at = address(slots)
+    log_at = address(log)
+    last = slots.size // 2 - 1
+    count = 0
+    for k in range(ids.size):
+        id_ = ids[k]
+        if id_ == 0:
+            numbers[k] = 0
+            continue
+        i = id_ & last
+        while True:
+            found = load64(slots_at + 16 * i)
+            if found == id_:
+                break
+            if found == 0:
+                return -1
+            i = (i + 1) & last
+        if named[i] == 0:
+            record = load64(slots_at + 16 * i + 8)
+            places[count, 0] = record + RECORD
+            places[count, 1] = load32(log_at + record + 8)
+            count += 1
+            named[i] = count
+        numbers[k] = named[i]
+    return count
+
+
+@njit(cache=True, nogil=True)
 def _flag(slots_at, last, flags, id_):
     """Set the flag of a present id; 1 if it was not set before."""
     i = id_ & last
@@ -331,6 +366,30 @@ def merge(head, slots, log, at, size, start, remap):
             pairs += 1
         start += RECORD + length
     return start, pairs
+
+
+@njit(cache=True, nogil=True)
+def enter(head, slots, log, at, sizes, start, pending, ids):
+    """Enter texts that lie one after the other, from the one with the number `start` on, which is at the address `at`.
+
+    Gives (the number of the next one, where it is): it stops early where the slots are too full. The log must have room
+    for all of them.
+    """
+    slots_at = address(slots)
+    log_at = address(log)
+    ids_at = address(ids)
+    last = slots.size // 2 - 1
+    while start < sizes.size:
+        count = min(PENDING, sizes.size - start)
+        if crowded(head[COUNT] + count, last):
+            break
+        for k in range(count):
+            size = np.int64(sizes[start + k])
+            put_later(pending, k, head, slots_at, last, at, size, hash64(at, size), ids_at + 8 * (start + k))
+            at += size
+        put_all(pending, count, head, slots_at, last, log_at)
+        start += count
+    return start, at
 
 
 @njit(cache=True, nogil=True)

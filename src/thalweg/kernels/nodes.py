@@ -10,8 +10,8 @@ from __future__ import annotations
 from numba import njit
 
 from thalweg.kernels.arena import COUNT, RECORD, USED, crowded, find, put
-from thalweg.kernels.bits import address, load32, load64, lshr, store8
-from thalweg.kernels.hashing import hash64
+from thalweg.kernels.bits import address, load32, lshr, store8
+from thalweg.kernels.hashing import hash64, word
 
 NODE = 35
 """Bytes of a node's text: `_:c` and 32 hexadecimal digits."""
@@ -23,8 +23,8 @@ _F2 = -0x3B314601E57A13AD
 
 
 @njit(cache=True, nogil=True)
-def _turned(word, count):
-    return (word << count) | lshr(word, 64 - count)
+def _turned(bits, count):
+    return (bits << count) | lshr(bits, 64 - count)
 
 
 @njit(cache=True, nogil=True)
@@ -38,24 +38,16 @@ def _absorbed(high, low, first, second):
 
 
 @njit(cache=True, nogil=True)
-def _mixed(word):
-    word = (word ^ lshr(word, 33)) * _F1
-    word = (word ^ lshr(word, 33)) * _F2
-    return word ^ lshr(word, 33)
+def _mixed(bits):
+    bits = (bits ^ lshr(bits, 33)) * _F1
+    bits = (bits ^ lshr(bits, 33)) * _F2
+    return bits ^ lshr(bits, 33)
 
 
 @njit(cache=True, nogil=True)
-def _part(at, left):
-    """The word at an address, of which only `left` bytes (if fewer than 8) count."""
-    if left >= 8:
-        return load64(at)
-    return load64(at) & lshr(-1, 64 - 8 * left) if left > 0 else 0
-
-
-@njit(cache=True, nogil=True)
-def _write(target, place, word):
+def _write(target, place, bits):
     for k in range(16):
-        digit = lshr(word, 60 - 4 * k) & 15
+        digit = lshr(bits, 60 - 4 * k) & 15
         store8(target + place + k, digit + (0x30 if digit < 10 else 0x57))
 
 
@@ -84,7 +76,7 @@ def name_nodes(head, slots, log, rows, seed, nodes, start):
             high, low = _absorbed(high, low, size, column)
             for done in range(0, size, 16):
                 high, low = _absorbed(
-                    high, low, _part(text + done, size - done), _part(text + done + 8, size - done - 8)
+                    high, low, word(text + done, size - done), word(text + done + 8, size - done - 8)
                 )
         high, low = high + low, high + low + low
         high, low = _mixed(high), _mixed(low)

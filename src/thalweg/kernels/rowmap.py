@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from thalweg.kernels.hashing import mixed
 from thalweg.kernels.memory import load64, store64
 
 
@@ -18,8 +19,7 @@ def _hash(row, width):
     """A 63-bit hash of the row at an address."""
     h = np.uint64(0x9E3779B97F4A7C15)
     for c in range(width):
-        h = (h ^ np.uint64(load64(row, c))) * np.uint64(0xBF58476D1CE4E5B9)
-        h ^= h >> np.uint64(29)
+        h = mixed(h, load64(row, c))
     return np.int64(h >> np.uint64(1))
 
 

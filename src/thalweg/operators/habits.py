@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Const, Pattern, Query
-from thalweg.kernels import match as kernel
+from thalweg.kernels.layout import COUNTERS, FOUND, INSERTED, WALKED
+from thalweg.kernels.steps import mean_reach
 from thalweg.kernels.store import ROW_O, ROW_P, ROW_S, ROW_TO, SPO
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.state import State
@@ -34,18 +35,18 @@ class Learner:
     def __init__(self) -> None:
         self.habits = Habits()
         self._look_at = _FIRST_LOOK
-        self._seen = np.zeros(kernel.COUNTERS, np.int64)
+        self._seen = np.zeros(COUNTERS, np.int64)
         self._walked = 0  # when it was last asked whether there is toil
 
     def is_due(self, matcher: Matcher, queries: int) -> bool:
         """Whether it is time to look: after enough rows, or at once where there is toil; asked after each batch."""
         item = matcher.counters.item
-        rested = item(kernel.INSERTED) >= self._look_at
+        rested = item(INSERTED) >= self._look_at
         if rested and queries <= FEW_QUERIES:
             return True
-        if not rested and item(kernel.WALKED) - self._walked <= _TOIL * _FIRST_LOOK:
+        if not rested and item(WALKED) - self._walked <= _TOIL * _FIRST_LOOK:
             return False
-        self._walked = item(kernel.WALKED)
+        self._walked = item(WALKED)
         toil = self._toils(matcher)
         if rested and not toil:
             self._begin(matcher.counters)
@@ -53,17 +54,17 @@ class Learner:
 
     def _begin(self, counters: Ints) -> None:
         """Begins another period, over which toil is counted and after which it is time to look."""
-        inserted = int(counters[kernel.INSERTED])
-        period = inserted - int(self._seen[kernel.INSERTED])
+        inserted = int(counters[INSERTED])
+        period = inserted - int(self._seen[INSERTED])
         self._look_at = inserted + min(4 * period + 1, _LONGEST_WAIT)
-        self._seen, self._walked = counters.copy(), int(counters[kernel.WALKED])
+        self._seen, self._walked = counters.copy(), int(counters[WALKED])
 
     def _toils(self, matcher: Matcher) -> bool:
         """Whether somebody is walking much for little."""
         done = matcher.counters - self._seen
         # Of a shared plan, walking is worth while up to what probing for each unit by itself would cost.
-        bearable = max(_TOIL, matcher.program.shared) * (int(done[kernel.INSERTED]) + _FIRST_LOOK)
-        return not self.habits.hubs and int(done[kernel.WALKED] - done[kernel.FOUND]) > bearable
+        bearable = max(_TOIL, matcher.program.shared) * (int(done[INSERTED]) + _FIRST_LOOK)
+        return not self.habits.hubs and int(done[WALKED] - done[FOUND]) > bearable
 
     def look(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
         """Measures; whether other plans are better now."""
@@ -95,7 +96,7 @@ class Learner:
             fanout.setdefault(query, {})[pattern, index] = rows
         self.habits = Habits(fanout, state["hubs"])
         self._look_at, self._seen = state["look_at"], state["seen"]
-        self._walked = int(self._seen[kernel.WALKED])
+        self._walked = int(self._seen[WALKED])
 
     def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Habits:
         samples = [matcher.stores.live_rows(store, _SAMPLE) for store in range(len(matcher.stores))]
@@ -111,7 +112,7 @@ class Learner:
                     continue
                 keys = keys[:: max(1, len(keys) // _KEYS)]
                 s, p, o = (np.ascontiguousarray(keys[:, column]) for column in (ROW_S, ROW_P, ROW_O))
-                reach = float(kernel.mean_reach(matcher.stores.descriptors, store, index, s, p, o, _MOST))
+                reach = float(mean_reach(matcher.stores.descriptors, store, index, s, p, o, _MOST))
                 fanout[number][pattern, index] = reach
                 hubs = hubs or (reach > _HUB and len(query.patterns) > 2)
         return Habits(fanout, hubs)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.kernels import match as kernel
+from thalweg.kernels import layout
+from thalweg.kernels.match import match
 from thalweg.kernels.store import FOREVER, NEVER
 from thalweg.operators.state import State
 from thalweg.operators.windows import WindowStores
@@ -25,13 +26,13 @@ class Matcher:
         """`room` is how many solutions fit before the kernel first hands them over."""
         self.program = program
         self.stores = WindowStores([window for _, window in program.stores], program.indexes)
-        self.counters = np.zeros(kernel.COUNTERS, np.int64)
-        self._context = np.zeros(kernel.CONTEXT_CELLS, np.int64)
-        self._cursor = np.zeros(kernel.CURSOR_CELLS, np.int64)
-        self._outlooks = np.zeros((kernel.OUTLOOKS, kernel.OUTLOOK_CELLS), np.int64)
+        self.counters = np.zeros(layout.COUNTERS, np.int64)
+        self._context = np.zeros(layout.CONTEXT_CELLS, np.int64)
+        self._cursor = np.zeros(layout.CURSOR_CELLS, np.int64)
+        self._outlooks = np.zeros((layout.OUTLOOKS, layout.OUTLOOK_CELLS), np.int64)
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
         width = max((len(unit.shown) for unit in program.units), default=0)
-        self._out = np.zeros((room, kernel.OUT_BINDINGS + width), np.int64)
+        self._out = np.zeros((room, layout.OUT_BINDINGS + width), np.int64)
         self._make_room()
 
     def step(
@@ -40,9 +41,9 @@ class Matcher:
         """Applies inserts and deletes in time order; yields solutions in parts, each good until the next."""
         cursor = self._cursor
         cursor[:] = 0
-        cursor[kernel.AT_RANGE] = cursor[kernel.LEVEL] = -1
+        cursor[layout.AT_RANGE] = cursor[layout.LEVEL] = -1
         while True:
-            status = kernel.match(
+            status = match(
                 feed,
                 op,
                 time,
@@ -55,16 +56,16 @@ class Matcher:
                 cursor,
                 self.counters,
             )
-            if status == kernel.GROW:
-                store, shortage = divmod(int(cursor[kernel.DETAIL]), 16)
-                self.stores.grow(store, -shortage, int(time[cursor[kernel.AT_ROW]]))
+            if status == layout.GROW:
+                store, shortage = divmod(int(cursor[layout.DETAIL]), 16)
+                self.stores.grow(store, -shortage, int(time[cursor[layout.AT_ROW]]))
                 continue
-            written = int(cursor[kernel.WRITTEN])
+            written = int(cursor[layout.WRITTEN])
             if written:
-                self.counters[kernel.FOUND] += written
+                self.counters[layout.FOUND] += written
                 yield self._out[:written]
-                cursor[kernel.WRITTEN] = 0
-            if status == kernel.DONE:
+                cursor[layout.WRITTEN] = 0
+            if status == layout.DONE:
                 return
             if len(self._out) < _MOST_ROOM:
                 self._out = np.zeros((4 * len(self._out), self._out.shape[1]), np.int64)
@@ -80,7 +81,7 @@ class Matcher:
     def _make_room(self) -> None:
         """Room for a search of the program, and for all units that a solution may belong to."""
         program = self.program
-        self._stack = np.zeros((max(program.depth, 1), kernel.FRAME_CELLS), np.int64)
+        self._stack = np.zeros((max(program.depth, 1), layout.FRAME_CELLS), np.int64)
         self._bound = np.zeros(max(program.variables, 1), np.int64)
         if len(self._out) < program.fan:
             self._out = np.zeros((program.fan, self._out.shape[1]), np.int64)
@@ -90,32 +91,32 @@ class Matcher:
         """Tells the kernel where everything is; the arrays are kept here for as long."""
         program, cells = self.program, self._context
         for place, array in (
-            (kernel.STORES, self.stores.descriptors),
-            (kernel.FEEDS, program.feeds),
-            (kernel.WILD, program.wild),
-            (kernel.DISPATCH, program.dispatch),
-            (kernel.ENTRIES, program.entries),
-            (kernel.NODES, program.nodes),
-            (kernel.STEPS, program.steps),
-            (kernel.OTHERS, program.others),
-            (kernel.OUTPUTS, program.outputs),
-            (kernel.PARAMETERS, program.parameters),
-            (kernel.KNOWN, program.known),
-            (kernel.VALUES, program.values),
-            (kernel.MEMBERS, program.members),
-            (kernel.UNTIL, self._until),
-            (kernel.STACK, self._stack),
-            (kernel.OUTLOOK, self._outlooks),
-            (kernel.VARIABLES, self._bound),
-            (kernel.OUT, self._out),
+            (layout.STORES, self.stores.descriptors),
+            (layout.FEEDS, program.feeds),
+            (layout.WILD, program.wild),
+            (layout.DISPATCH, program.dispatch),
+            (layout.ENTRIES, program.entries),
+            (layout.NODES, program.nodes),
+            (layout.STEPS, program.steps),
+            (layout.OTHERS, program.others),
+            (layout.OUTPUTS, program.outputs),
+            (layout.PARAMETERS, program.parameters),
+            (layout.KNOWN, program.known),
+            (layout.VALUES, program.values),
+            (layout.MEMBERS, program.members),
+            (layout.UNTIL, self._until),
+            (layout.STACK, self._stack),
+            (layout.OUTLOOK, self._outlooks),
+            (layout.VARIABLES, self._bound),
+            (layout.OUT, self._out),
         ):
             cells[place] = array.ctypes.data
-        cells[kernel.FEEDS_WIDTH] = program.feeds.shape[1]
-        cells[kernel.DISPATCH_LAST] = len(program.dispatch) - 1
-        cells[kernel.KNOWN_LAST] = len(program.known) - 1
-        cells[kernel.OUTPUTS_SIZE] = 8 * program.outputs.shape[1]
-        cells[kernel.OUT_SIZE], cells[kernel.OUT_ROOM] = 8 * self._out.shape[1], len(self._out)
-        cells[kernel.FAN] = program.fan
+        cells[layout.FEEDS_WIDTH] = program.feeds.shape[1]
+        cells[layout.DISPATCH_LAST] = len(program.dispatch) - 1
+        cells[layout.KNOWN_LAST] = len(program.known) - 1
+        cells[layout.OUTPUTS_SIZE] = 8 * program.outputs.shape[1]
+        cells[layout.OUT_SIZE], cells[layout.OUT_ROOM] = 8 * self._out.shape[1], len(self._out)
+        cells[layout.FAN] = program.fan
 
     def replan(self, program: Program, now: int) -> None:
         """Takes other plans that may need other indexes."""

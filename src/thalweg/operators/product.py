@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO, OUT_WEIGHT
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO, OUT_WEIGHT
 from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.windows import Count, Range, Unbounded, Window
-from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_UNIT, OUT_WEIGHT
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_UNIT, OUT_WEIGHT
 from thalweg.kernels.store import EXPEL, FOREVER, INSERT
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.runs import runs

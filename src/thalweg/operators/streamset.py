@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thalweg.algebra.nodes import Query
 from thalweg.algebra.windows import Count, Range, Unbounded
 from thalweg.errors import UsageError
-from thalweg.kernels.match import ABSENT, OUT_FROM, OUT_TO, OUT_UNIT
+from thalweg.kernels.layout import ABSENT, OUT_FROM, OUT_TO, OUT_UNIT
 from thalweg.kernels.store import FOREVER
 from thalweg.operators.feeds import CountFeeds, in_order, split
 from thalweg.operators.habits import Learner

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels import rowmap, timeline
-from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_WEIGHT
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_WEIGHT
 from thalweg.kernels.store import FOREVER
 from thalweg.operators.state import State
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query
 from thalweg.algebra.windows import Count, Range
-from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.template import Template

@@ -10,7 +10,20 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Const, Query, Source
 from thalweg.algebra.windows import Count, Range, Window
-from thalweg.kernels import match as kernel
+from thalweg.kernels.dispatch import signature_key
+from thalweg.kernels.known import enter_known
+from thalweg.kernels.layout import (
+    BIND,
+    BOUND,
+    CONSTANT,
+    DISPATCH_CELLS,
+    ENTRY_CELLS,
+    KNOWN_CELLS,
+    NODE_CELLS,
+    NODE_MEMBERS,
+    PREDICATE,
+    STEP_CELLS,
+)
 from thalweg.kernels.store import ALL
 from thalweg.plan.delta import Fanout, PlanGraph, components, plan_component
 from thalweg.plan.shapes import FEW_QUERIES, Shape, Unit, shapes_of
@@ -132,8 +145,8 @@ def compile_program(
         wild=wild,
         dispatch=dispatch,
         entries=entries,
-        nodes=_table(layout.nodes, kernel.NODE_CELLS),
-        steps=_table(layout.steps, kernel.STEP_CELLS),
+        nodes=_table(layout.nodes, NODE_CELLS),
+        steps=_table(layout.steps, STEP_CELLS),
         others=others,
         outputs=_padded(layout.outputs),
         parameters=np.array(layout.parameters or [-1], np.int64),
@@ -277,19 +290,19 @@ class _Layout:
                 if named:
                     self.known[number, ids] = found
                 else:
-                    self.nodes[number][kernel.NODE_MEMBERS :] = found
+                    self.nodes[number][NODE_MEMBERS:] = found
 
     def known_values(self) -> tuple[Ints, Ints]:
         """The hash table of the values that parameters may have at nodes, and the values themselves."""
         size = 8
         while size < 2 * len(self.known):
             size *= 2
-        table = np.zeros((size, kernel.KNOWN_CELLS), np.int64)
+        table = np.zeros((size, KNOWN_CELLS), np.int64)
         values = np.array([id for _, ids in self.known for id in ids] or [0], np.int64)
         rows = _table(
-            [[number, len(ids), *found] for (number, ids), found in self.known.items()], kernel.KNOWN_CELLS
+            [[number, len(ids), *found] for (number, ids), found in self.known.items()], KNOWN_CELLS
         )
-        kernel.enter_known(rows[: len(self.known)], values, table)
+        enter_known(rows[: len(self.known)], values, table)
         return table, values
 
     def _signature(self, unit: int, pattern: int) -> _Signature:
@@ -303,12 +316,12 @@ class _Layout:
         cells: list[int] = []
         for term in shape.patterns[pattern].terms:
             if isinstance(term, Const):
-                cells += [kernel.CONSTANT, self._id(term)]
+                cells += [CONSTANT, self._id(term)]
             elif term.name in bound:
-                cells += [kernel.BOUND, places[term.name]]
+                cells += [BOUND, places[term.name]]
             else:
                 bound.add(term.name)
-                cells += [kernel.BIND, places[term.name]]
+                cells += [BIND, places[term.name]]
         return cells
 
     def _id(self, term: Const) -> int:
@@ -326,9 +339,9 @@ class _Layout:
         masks: dict[int, int] = {}
         for signature in self.signatures:
             store, mask, terms = signature
-            by_key.setdefault(int(kernel.signature_key(store, mask, *terms)), []).append(signature)
-            if mask & kernel.PREDICATE:
-                predicate = int(kernel.signature_key(store, kernel.PREDICATE, *terms))
+            by_key.setdefault(int(signature_key(store, mask, *terms)), []).append(signature)
+            if mask & PREDICATE:
+                predicate = int(signature_key(store, PREDICATE, *terms))
                 masks[predicate] = masks.get(predicate, 0) | 1 << mask
                 by_key.setdefault(predicate, [])
             else:
@@ -336,7 +349,7 @@ class _Layout:
         size = 8
         while size < 3 * len(by_key):
             size *= 2
-        table = np.zeros((size, kernel.DISPATCH_CELLS), np.int64)
+        table = np.zeros((size, DISPATCH_CELLS), np.int64)
         slots: dict[int, int] = {}
         for key, signatures in by_key.items():
             first = len(entries)
@@ -353,9 +366,9 @@ class _Layout:
         rows: list[list[int]] = []
         for entry in entries:
             rows.append([entry.pattern, entry.node, len(others), *entry.terms])
-            keys = (int(kernel.signature_key(store, mask, *terms)) for store, mask, terms in entry.others)
+            keys = (int(signature_key(store, mask, *terms)) for store, mask, terms in entry.others)
             others += [*dict.fromkeys(slots[key] for key in keys), -1]
-        return _table(rows, kernel.ENTRY_CELLS), table, wild, np.array(others or [-1], np.int64)
+        return _table(rows, ENTRY_CELLS), table, wild, np.array(others or [-1], np.int64)
 
 
 def _bound(shape: Shape, patterns: Collection[int]) -> set[str]:

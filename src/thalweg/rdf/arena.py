@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from thalweg.kernels import arena as kernel
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.nodes import NODE, name_nodes
+from thalweg.kernels.texts import lay_out
 
 Ids = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -209,6 +210,43 @@ class Arena:
             return None
         both = np.concatenate(differing)
         return both[:, 0].copy(), both[:, 1].copy()
+
+    def export(self, ids: Ids) -> tuple[NDArray[np.int32], NDArray[np.uint32], Bytes]:
+        """The texts of ids one after the other, each once, and their sizes; first, which of them each id is.
+
+        They are numbered from 1 on; 0 stays 0.
+        """
+        wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
+        named = np.zeros(self.slots.size // 2, dtype=np.int32)
+        numbers = np.empty(wanted.size, dtype=np.int32)
+        places = np.empty((min(wanted.size, len(self)), 2), dtype=np.int64)
+        count = kernel.number(self.slots, self.log, wanted, named, numbers, places)
+        if count < 0:
+            raise KeyError("the arena lacks a term")
+        places = places[:count]
+        offsets = np.zeros(count + 1, dtype=np.int64)
+        np.cumsum(places[:, 1], out=offsets[1:])
+        texts = np.empty(int(offsets[-1]) + 4 * SLACK, dtype=np.uint8)
+        lay_out(self.log, places, offsets, texts)
+        return numbers, places[:, 1].astype(np.uint32), texts[: int(offsets[-1])]
+
+    def enter(self, sizes: NDArray[np.uint32], texts: bytes | memoryview | Bytes) -> Ids:
+        """The ids, by number, of texts that another arena has exported; the first is 0."""
+        total = int(sizes.sum(dtype=np.int64))
+        if total != len(texts):
+            raise ValueError("not the texts of an arena")
+        self.reserve(0, total + kernel.RECORD * sizes.size)
+        # The kernel may look beyond a text's end.
+        source = np.empty(total + 4 * SLACK, dtype=np.uint8)
+        source[:total] = np.frombuffer(texts, dtype=np.uint8)
+        ids = np.zeros(sizes.size + 1, dtype=np.int64)
+        pending = np.empty((kernel.PENDING, 4), dtype=np.int64)
+        start, at = 0, source.ctypes.data
+        while start < sizes.size:
+            start, at = kernel.enter(self.head, self.slots, self.log, at, sizes, start, pending, ids[1:])
+            if start < sizes.size:
+                self.reserve(len(self) + kernel.PENDING, 0)
+        return ids
 
     def rescope(self, ids: Ids, scopes: Ids) -> None:
         """Replace, in place, each blank node `_:x` among ids by `_:e<scope>-x`, its scope being beside it."""

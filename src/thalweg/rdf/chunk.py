@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from thalweg.kernels.times import NO_TIME
 from thalweg.rdf.arena import Arena, Ids
 
 __all__ = ["NO_TIME", "Chunk", "Reject", "replace_ids"]
 
-_MAGIC = b"TWC2"
+_MAGIC = b"TWC3"
 _HEADER = struct.Struct("<4sBxxxQQ")
 _COLUMNS = ("number", "g", "s", "p", "o", "time", "op")
 
@@ -77,9 +78,14 @@ class Chunk:
         return int(self.s.size)
 
     def pack(self, arena: Arena) -> bytes:
-        """The chunk and the terms that it needs, as bytes."""
-        columns = [getattr(self, name) for name in _COLUMNS]
-        constant = [bool(len(self)) and bool((column == column[0]).all()) for column in columns]
+        """The chunk and the terms that it needs, as bytes.
+
+        Terms are numbered within the chunk, and columns are as narrow as their values: what is sent is paid for several
+        times on the way.
+        """
+        numbers, sizes, texts = arena.export(np.concatenate([self.g, self.s, self.p, self.o]))
+        steps = np.diff(self.number, prepend=0)
+        columns = [_narrow(column) for column in (steps, *numbers.reshape(4, -1), self.time, self.op, sizes)]
         front = json.dumps(
             {
                 "statements": self.statements,
@@ -89,14 +95,11 @@ class Chunk:
                 "source": self.source,
                 "rejects": [asdict(reject) for reject in self.rejects],
                 "rows": len(self),
-                "constant": [
-                    int(column[0]) if same else None for column, same in zip(columns, constant, strict=True)
-                ],
+                "terms": len(sizes),
+                "columns": [c if isinstance(c, int) else c.dtype.str for c in columns],
             }
         ).encode()
-        varying = [column for column, same in zip(columns, constant, strict=True) if not same]
-        records = self.records(arena)
-        body = b"".join([front, *(column.tobytes() for column in varying), records])
+        body = b"".join([front, *(c.tobytes() for c in columns if not isinstance(c, int)), texts.tobytes()])
         squeezed = pa.compress(body, codec="lz4_raw", asbytes=True)
         pays = len(squeezed) < len(body) * 9 // 10
         header = _HEADER.pack(_MAGIC, int(pays), len(body), len(front))
@@ -104,7 +107,7 @@ class Chunk:
 
     @staticmethod
     def unpack(data: bytes | memoryview, arena: Arena) -> Chunk:
-        """The chunk of packed bytes; its terms enter the arena, and ids that collide there are replaced."""
+        """The chunk of packed bytes; its terms enter the arena."""
         if len(data) < _HEADER.size:
             raise ValueError("not a packed chunk")
         magic, squeezed, size, front_size = _HEADER.unpack(data[: _HEADER.size])
@@ -114,33 +117,33 @@ class Chunk:
         if squeezed:
             body = memoryview(pa.decompress(pa.py_buffer(body), size, codec="lz4_raw", asbytes=True))
         front = json.loads(bytes(body[:front_size]))
-        rows = front["rows"]
         at = front_size
         columns = []
-        for value in front["constant"]:
-            if value is None:
-                columns.append(np.frombuffer(body[at : at + 8 * rows], dtype=np.int64).copy())
-                at += 8 * rows
+        lengths = [front["rows"]] * len(_COLUMNS) + [front["terms"]]
+        for kind, length in zip(front["columns"], lengths, strict=True):
+            if isinstance(kind, int):
+                columns.append(np.full(length, kind, dtype=np.int64))
             else:
-                columns.append(np.full(rows, value, dtype=np.int64))
-        number, g, s, p, o, time, op = columns
-        rejects = tuple(Reject(**reject) for reject in front["rejects"])
-        chunk = Chunk(
+                columns.append(np.frombuffer(body, np.dtype(kind), length, at).astype(np.int64))
+                at += columns[-1].size * np.dtype(kind).itemsize
+        steps, *numbers, time, op, sizes = columns
+        ids = arena.enter(sizes.astype(np.uint32), body[at:])
+        g, s, p, o = (ids[column] for column in numbers)
+        return Chunk(
             statements=front["statements"],
             lines=front["lines"],
-            number=number,
+            number=np.cumsum(steps),
             g=g,
             s=s,
             p=p,
             o=o,
             time=time,
             bnodes=front["bnodes"],
-            rejects=rejects,
+            rejects=tuple(Reject(**reject) for reject in front["rejects"]),
             unnamed=front["unnamed"],
             source=front["source"],
             op=op,
         )
-        return chunk.adopted(body[at:], arena)
 
     @staticmethod
     def joined(chunks: Sequence[Chunk]) -> Chunk:
@@ -183,6 +186,17 @@ class Chunk:
             return self
         g, s, p, o = (replace_ids(column, *differing) for column in (self.g, self.s, self.p, self.o))
         return replace(self, g=g, s=s, p=p, o=o)
+
+
+def _narrow(column: NDArray[Any]) -> NDArray[Any] | int:
+    """The column in as few bytes as it fits into; if all values are the same, that value."""
+    if not column.size:
+        return 0
+    low, high = int(column.min()), int(column.max())
+    if low == high:
+        return low
+    kinds = (np.uint8, np.uint16, np.uint32) if low >= 0 else ()
+    return column.astype(next((kind for kind in kinds if high <= np.iinfo(kind).max), np.int64))
 
 
 def replace_ids(column: Ids, old: Ids, new: Ids) -> Ids:

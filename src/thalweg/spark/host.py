@@ -27,7 +27,7 @@ from thalweg.spark.jobs import Job
 from thalweg.spark.keepers import Engine, Mark
 from thalweg.spark.live import Arrival, Entry, Standing, Turn
 
-FORMAT = 3
+FORMAT = 4
 HEADER_SCHEMA = (
     "format int, job string, token string, version long, digest long, first long, next long, standing binary"
 )

@@ -44,6 +44,8 @@ PIECE_SCHEMA = (
     "stream string, path string, source string, start long, end long, seq long, syntax string, last boolean"
 )
 MIB = 1 << 20
+_WAVES = 4
+_WORTH = 256 * MIB
 _READABLE = ".nt, .nq, .gz; others with option syntax"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -80,7 +82,7 @@ class Options:
     syntax: str | None = None
     max_bytes: int | None = 1 << 30
     max_files: int | None = None
-    piece_bytes: int = 16 * MIB
+    piece_bytes: int = 32 * MIB
     settle: float = 5.0
     end_of_stream: bool = False
     order: str = "name"
@@ -125,11 +127,11 @@ class Options:
             syntax=syntax,
             max_bytes=None if limit == "none" else size_of(limit, "maxBytesPerTrigger"),
             max_files=files,
-            piece_bytes=size_of(options.get("piecebytes", "16m"), "pieceBytes"),
+            piece_bytes=size_of(options.get("piecebytes", "32m"), "pieceBytes"),
             settle=settle,
             end_of_stream=ends,
             order=order,
-            partitions=partitions or max(2, os.cpu_count() or 2),
+            partitions=partitions,
         )
 
 
@@ -216,8 +218,11 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The pieces of a batch, dealt to tasks so that each has about as many bytes."""
         first, after = Position.of_json(start), Position.of_json(end)
-        tasks = self.options.partitions
-        share = -(-(after.seq - first.seq) // tasks)
+        size = after.seq - first.seq
+        # A large batch is dealt to more tasks than cores: one that is slower than the others takes fewer of them.
+        cores = max(2, os.cpu_count() or 2)
+        tasks = self.options.partitions or cores * max(1, min(_WAVES, size // (cores * _WORTH)))
+        share = -(-size // tasks)
         pieces = plan(
             first,
             after,

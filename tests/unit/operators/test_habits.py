@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from thalweg.kernels.match import INSERTED, WALKED
+from thalweg.kernels.layout import INSERTED, WALKED
 from thalweg.lang import parse
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
 from thalweg.operators.product import Product, _netted
 
 pieces = st.tuples(st.sampled_from([1, 1, -1]), st.integers(0, 8), st.integers(1, 8), st.integers(0, 2))

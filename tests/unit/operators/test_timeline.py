@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thalweg.kernels.match import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
 from thalweg.kernels.store import FOREVER
 from thalweg.operators.timeline import CountedRows, Timeline, consolidate
 

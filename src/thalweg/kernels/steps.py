@@ -1,0 +1,132 @@
+"""A step of a delta plan: which pattern comes next, its candidate rows, and whether a row fits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from thalweg.kernels.layout import (
+    BOUND,
+    CONSTANT,
+    NODE_FIRST,
+    NODE_STEPS,
+    PROBES,
+    RACES,
+    STEP_CELLS,
+    STEP_KIND,
+    STEP_STORE,
+    STEP_TERMS,
+    WALKED,
+)
+from thalweg.kernels.memory import load64, store64
+from thalweg.kernels.store import ALL, FIELDS, HEAD, TAIL, descriptor, newest, older_row
+
+FEW = 24  # candidates that a step may have before other steps are looked at
+
+
+@njit(cache=True, nogil=True)
+def meet(mode, value, term, bound):
+    """Whether a term fits a position; a variable not bound before is bound by it."""
+    if mode == CONSTANT:
+        return term == value
+    if mode == BOUND:
+        return term == load64(bound, value)
+    store64(bound, value, term)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def fits(terms, s, p, o, bound):
+    """Whether a triple fits the three (mode, value) pairs at an address; free variables are bound by it."""
+    return (
+        meet(load64(terms, 0), load64(terms, 1), s, bound)
+        and meet(load64(terms, 2), load64(terms, 3), p, bound)
+        and meet(load64(terms, 4), load64(terms, 5), o, bound)
+    )
+
+
+@njit(cache=True, nogil=True)
+def wanted(mode, value, bound):
+    """The term that a position must have; meaningless where it is still free."""
+    if mode == CONSTANT:
+        return value
+    if mode == BOUND:
+        return load64(bound, value)
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def first_row(stores, step, bound):
+    """The newest candidate row of a step (an address), or -1."""
+    desc = stores + load64(step, STEP_STORE) * (8 * FIELDS)
+    kind = load64(step, STEP_KIND)
+    if kind == ALL:
+        return load64(desc, HEAD) - 1
+    return newest(
+        desc,
+        kind,
+        wanted(load64(step, STEP_TERMS), load64(step, STEP_TERMS + 1), bound),
+        wanted(load64(step, STEP_TERMS + 2), load64(step, STEP_TERMS + 3), bound),
+        wanted(load64(step, STEP_TERMS + 4), load64(step, STEP_TERMS + 5), bound),
+    )
+
+
+@njit(cache=True, nogil=True)
+def reaches(desc, kind, row, most):
+    """How many live rows a chain has from `row` on, counted up to `most`."""
+    tail = load64(desc, TAIL)
+    count = np.int64(0)
+    while row >= tail and count < most:
+        count += 1
+        row = older_row(desc, kind, row)
+    return count
+
+
+@njit(cache=True, nogil=True)
+def choose(stores, node, steps, bound, tally):
+    """The step (an address) to take from a node, and its first candidate row.
+
+    It is the first step, unless that has more than a few candidates: then all steps race, and the shortest chain wins.
+    The race costs a small multiple of the winner's length, so that a hub is walked only where every way leads there.
+    """
+    step = steps + load64(node, NODE_FIRST) * (8 * STEP_CELLS)
+    ways = load64(node, NODE_STEPS)
+    row = first_row(stores, step, bound)
+    store64(tally, PROBES, load64(tally, PROBES) + 1)
+    if ways == 1 or row < 0:
+        return step, row
+    most = np.int64(FEW)
+    desc = stores + load64(step, STEP_STORE) * (8 * FIELDS)
+    if reaches(desc, load64(step, STEP_KIND), row, most) < most:
+        return step, row
+    while True:
+        store64(tally, RACES, load64(tally, RACES) + 1)
+        best = step
+        best_row = row
+        least = most
+        for way in range(ways):
+            other = step + way * (8 * STEP_CELLS)
+            desc = stores + load64(other, STEP_STORE) * (8 * FIELDS)
+            first = row if way == 0 else first_row(stores, other, bound)
+            count = reaches(desc, load64(other, STEP_KIND), first, least)
+            store64(tally, WALKED, load64(tally, WALKED) + count)
+            if count < least:
+                best = other
+                best_row = first
+                least = count
+                if count == 0:
+                    return other, np.int64(-1)
+        if least < most:
+            return best, best_row
+        most *= 8
+
+
+@njit(cache=True, nogil=True)
+def mean_reach(stores, store, kind, ss, ps, os, most):
+    """The mean number of rows, each counted up to `most`, that a probe by the keys of some triples finds."""
+    desc = descriptor(stores, store)
+    total = np.int64(0)
+    for k in range(ss.shape[0]):
+        row = load64(desc, HEAD) - 1 if kind == ALL else newest(desc, kind, ss[k], ps[k], os[k])
+        total += reaches(desc, kind, row, most)
+    return total / max(ss.shape[0], 1)
