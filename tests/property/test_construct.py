@@ -78,6 +78,27 @@ def test_neither_collisions_nor_restarts_nor_forgotten_texts_change_a_graph(data
         emitted.check(Oracle(emitted.question, events))
 
 
+def test_many_graphs_share_a_plan_and_each_has_its_own_triples() -> None:
+    session = tw.Session()
+    text = "CONSTRUCT {{ <http://ex/of{0}> <http://ex/is> ?x . [] <http://ex/is> ?x }} FROM STREAM <http://ex/s> "
+    body = "[RANGE 10] WHERE {{ ?x <http://ex/p> <http://ex/k{0}> . ?x <http://ex/q> ?y }}"
+    asked = [session.register((text + body).format(k)) for k in range(40)]
+    for k in range(40):
+        triples = f"<http://ex/x{k}> <http://ex/p> <http://ex/k{k}> .\n<http://ex/x{k}> <http://ex/q> 'y' .\n"
+        session.push("http://ex/s", at=1, graph=triples.replace("'", '"'))
+    session.advance(30)
+    nodes = set()
+    for k, query in enumerate(asked):
+        rows = query.poll()
+        assert [(row.at, row.op, row["object"]) for row in rows] == [
+            (at, op, f"<http://ex/x{k}>") for at, op in ((1000, "+"), (11_000, "-")) for _ in range(2)
+        ]
+        assert [row["subject"] for row in rows[:2]] == [row["subject"] for row in rows[2:]]
+        assert rows[0]["subject"] == f"<http://ex/of{k}>"
+        nodes.add(rows[1]["subject"])
+    assert len(nodes) == 40
+
+
 NODES = "CONSTRUCT {{ ?x <http://ex/made> [ <http://ex/of> ?y ] }} FROM STREAM <http://ex/{}> {{ ?x <http://ex/p> ?y }}"
 
 

@@ -55,7 +55,7 @@ def _write(target, place, bits):
 def name_nodes(head, slots, log, rows, seed, nodes, start):
     """Write the id of each row's node to `nodes`, from row `start` on; gives the row at which room ran out.
 
-    `seed` is two words. Every id of a row must be known; 0 stands for no term.
+    `seed` is two words. An id that the arena does not have gives -1; 0 stands for no term.
     """
     slots_at = address(slots)
     log_at = address(log)
