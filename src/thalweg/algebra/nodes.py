@@ -192,8 +192,9 @@ class Query:
             raise ValueError("a variable is projected once")
         if any(pattern.source >= len(self.sources) for pattern in self.patterns):
             raise ValueError("a pattern reads a source that the query does not have")
-        made = {name for triple in self.template or () for name in triple.variables}
-        if not all(Var(name).anonymous or name in self.select for name in made):
+        made = (Var(name) for triple in self.template or () for name in triple.variables)
+        needed = {term.name for term in made if not term.anonymous} & set(self.variables)
+        if not needed <= set(self.select):
             raise ValueError("a template is made of what a solution keeps")
         names = [name for name, _ in self.fixed]
         if len(set(names)) != len(names) or set(names) & set(self.variables):
