@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -182,11 +183,16 @@ def test_keepers_that_are_killed_are_replaced_by_the_log(spark: Any, tmp_path: P
     rows: list[Row] = []
     killed: list[int] = []
 
+    def strike(number: int) -> None:
+        for keeper in keepers():
+            killed.append(number)
+            kill(keeper)
+
     def deliver(batch: Any, number: int) -> None:
-        if number % 2:
-            for keeper in keepers():
-                killed.append(number)
-                kill(keeper)
+        if number % 3 == 1:
+            strike(number)
+        if number % 3 == 2:
+            threading.Timer(RANDOM.uniform(0, 0.3), strike, [-1]).start()
         rows.extend(rows_of(batch.toArrow()))
 
     events = read(spark, str(file), stream=STREAM, endOfStream="true", maxBytesPerTrigger="2k")
@@ -199,6 +205,6 @@ def test_keepers_that_are_killed_are_replaced_by_the_log(spark: Any, tmp_path: P
     )
     query.awaitTermination()
     replayed = [step.observedMetrics["thalweg_engine"]["replayed"] for step in query.recentProgress]
-    assert {number for number, entries in enumerate(replayed) if entries} == set(killed)
-    assert killed
+    assert {number for number, entries in enumerate(replayed) if entries} >= set(killed) - {-1}
+    assert len(set(killed)) > 2
     assert told(rows) == told(in_process(job_of(TEXT), {STREAM: file}))

@@ -99,7 +99,7 @@ class Chunk:
                 "columns": [c if isinstance(c, int) else c.dtype.str for c in columns],
             }
         ).encode()
-        body = b"".join([front, *(c.tobytes() for c in columns if not isinstance(c, int)), texts.tobytes()])
+        body = b"".join([front, *(c.data for c in columns if not isinstance(c, int)), texts.data])
         squeezed = pa.compress(body, codec="lz4_raw", asbytes=True)
         pays = len(squeezed) < len(body) * 9 // 10
         header = _HEADER.pack(_MAGIC, int(pays), len(body), len(front))

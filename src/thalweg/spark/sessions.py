@@ -22,7 +22,9 @@ JAVA_NEEDED = 17
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # Java plans, and hands packed chunks on: its second compiler would take more of the cores, for minutes, than it ever
 # spares, and so would collectors with threads of their own. Every file of a checkpoint starts a process.
-_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
+_JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Djdk.lang.Process.launchMechanism=VFORK"
+)
 _INSTALL = (
     "install it (Debian, Ubuntu: openjdk-17-jre-headless; Fedora: java-21-openjdk-headless; "
     "macOS: brew install openjdk@17) and put it on PATH or set JAVA_HOME"
