@@ -72,8 +72,9 @@ class ContinuousQuery:
 
     def __init__(self, arena: Arena, query: Query, view: View, home: Streamset) -> None:
         self.query = query
-        self.names = shown_variables(query)
-        self._fixed = {name: const.text for name, const in query.fixed if name in query.select}
+        graph = query.template is not None  # its constants are in its triples
+        self.names = query.columns if graph else shown_variables(query)
+        self.fixed = {} if graph else {name: c.text for name, c in query.fixed if name in query.select}
         self.view = view
         self.home = home
         self._arena = arena
@@ -105,13 +106,13 @@ class ContinuousQuery:
         return self.view.poll()
 
     def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:
-        """The columns of a delta as N-Triples texts, by variable in the order of SELECT, and the graphs of its rows."""
+        """The columns of a delta as N-Triples texts, by name in the order of SELECT, and the graphs of its rows."""
         arena = self._arena
         columns = {name: arena.texts(delta.ids[:, place]) for place, name in enumerate(self.names)}
-        columns |= {name: [text] * len(delta) for name, text in self._fixed.items()}
+        columns |= {name: [text] * len(delta) for name, text in self.fixed.items()}
         graphs: list[str | None] = [None] * len(delta)
         if self.query.per_event:
             named = np.flatnonzero(delta.graph)
             for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
                 graphs[place] = text
-        return {name: columns[name] for name in self.query.select if name in columns}, graphs
+        return {name: columns[name] for name in self.query.columns}, graphs

@@ -86,7 +86,10 @@ def run(
     on: Annotated[Runner, typer.Option(help="Where the query runs.")] = Runner.LOCAL,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Results: .jsonl or .csv. Else JSON lines to the output."),
+        typer.Option(
+            metavar="PATH",
+            help="Results: .jsonl, .csv, of CONSTRUCT .nq or .nt. Else JSON lines to the output.",
+        ),
     ] = None,
     per_event: Annotated[
         int, typer.Option(metavar="N", min=1, help="N-Triples: statements of one event.")

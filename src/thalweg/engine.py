@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
-from threading import Lock
 from typing import TypeVar
 
 import numpy as np
@@ -95,7 +94,6 @@ class Session:
         self._pushes = 0
         self._readers: dict[str, Reader] = {}
         self._pool: ThreadPoolExecutor | None = None
-        self._interning = Lock()
 
     # Queries
 
@@ -108,7 +106,7 @@ class Session:
         """
         query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
         home = self._home(query)
-        view = home.add(query)
+        view = home.add(query, self.arena)
         registered = ContinuousQuery(self.arena, query, view, home)
         self._queries.append(registered)
         self._prune = None
@@ -385,17 +383,13 @@ class Session:
             self.compact()
 
     def _run_beside(self, homes: list[Streamset]) -> None:
-        """Runs streamsets side by side; they have nothing in common but the arena, which plans take constants from."""
+        """Runs streamsets side by side; all they have in common is the arena, to which they add terms."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "thalweg-match")
-        running = [self._pool.submit(home.run, self._intern_alone) for home in homes]
+        running = [self._pool.submit(home.run, self.arena.intern) for home in homes]
         wait(running)
         for future in running:
             future.result()
-
-    def _intern_alone(self, text: bytes) -> int:
-        with self._interning:
-            return self.arena.intern(text)
 
     def compact(self) -> None:
         """Lets go of the texts that nothing uses any more; memory follows the windows, not the stream."""

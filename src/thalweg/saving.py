@@ -83,7 +83,8 @@ def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] =
     for saved in state["homes"]:
         home = Streamset(saved["streams"])
         for query in saved["queries"]:
-            home.add(next(given) if queries else parse(query["text"], stream=query["default"]))
+            asked = next(given) if queries else parse(query["text"], stream=query["default"])
+            home.add(asked, session.arena)
         home.restore(saved["state"], session.arena.intern)
         session._sets.append(home)
     for place, number in state["queries"]:

@@ -38,6 +38,7 @@ def _changed(file: Path) -> float:
 _FORMS = (
     "SELECT * FROM STREAM <{stream}> WHERE {{ {body} }}",
     "SELECT DISTINCT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} }}",
+    "CONSTRUCT {{ _:b <urn:p> ?x }} FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} }}",
     "SELECT * FROM STREAM <{stream}> [NOW] WHERE {{ {body} }}",
     "SELECT * FROM STREAM <{stream}> [ELEMENTS 3 STEP 2] WHERE {{ {body} }}",
     "REGISTER RSTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 2s STEP 1s] WHERE {{ {body} }}",

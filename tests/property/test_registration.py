@@ -41,7 +41,7 @@ def test_each_query_answers_over_what_arrives_while_it_is_registered(
     options: dict[str, Any], data: st.DataObject
 ) -> None:
     events = data.draw(streams(max_events=12, deletes=data.draw(st.booleans())))
-    some = any_questions(events, max_patterns=3)
+    some = any_questions(events, max_patterns=3, graphs=True)
     kept = [data.draw(some)]  # the same question again is another query
     run = Feed(data.draw(st.lists(some, max_size=2)), **options)
     arrived = data.draw(arrivals(events))

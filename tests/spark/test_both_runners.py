@@ -24,6 +24,11 @@ def asked(body: str, window: str = "[RANGE 40]", what: str = "*", operator: str 
     return f"{head}SELECT {what} FROM STREAM <{S}> {window} WHERE {{ {body} }}"
 
 
+def made(template: str, body: str, window: str = "[RANGE 40]", operator: str = "") -> str:
+    head = f"REGISTER {operator} <http://ex/out> AS " if operator else ""
+    return f"{head}CONSTRUCT {{ {template} }} FROM STREAM <{S}> {window} WHERE {{ {body} }}"
+
+
 CHAIN = f"?x {P} ?y . ?y {P} ?z"
 CASES = {
     "star": asked(f"?x {P} ?y . ?x {Q} ?z"),
@@ -42,6 +47,13 @@ CASES = {
     "rstream that slides": asked(CHAIN, "[RANGE 10]", operator="RSTREAM"),
     "by count": asked(CHAIN, "[ELEMENTS 20 STEP 5]"),
     "each event": asked("?x ?p ?y . ?x ?p ?x", "[NOW]"),
+    "graph": made(f"?x {Q} ?z", CHAIN),
+    "graph of two ends": made(f"?x {Q} ?y . ?y {Q} ?x", CHAIN, "[RANGE 30 STEP 10]"),
+    "graph with nodes": made(f"?x {P} _:n . _:n {Q} ?z", CHAIN),
+    "graph in steps": made(f"?y {P} [ {Q} ?x ]", CHAIN, "[RANGE 30 STEP 10]", "RSTREAM"),
+    "graph of what comes": made(f"<http://ex/all> {P} ?x", CHAIN, operator="ISTREAM"),
+    "graph of one triple": made(f"<http://ex/all> {P} <http://ex/all>", CHAIN, "[RANGE 3]"),
+    "graph of each event": made(f"?x {P} [ {Q} ?y ]", "?x ?p ?y . ?x ?p ?x", "[NOW]"),
     "two streams": (
         f"SELECT * FROM NAMED WINDOW <http://ex/w1> ON <{S}> [RANGE 40 STEP 20] "
         f"FROM NAMED WINDOW <http://ex/w2> ON <{T}> [RANGE 30 STEP 20] "
@@ -59,7 +71,10 @@ def lines(seed: int) -> str:
     )
 
 
-ON_SPARK = ("star", "triangle", "apart", "distinct", "rstream", "by count", "each event", "two streams")
+ON_SPARK = (
+    *("star", "triangle", "apart", "distinct", "rstream", "by count", "each event", "two streams"),
+    "graph with nodes",
+)
 
 
 def files_of(text: str, folder: Path) -> dict[str, Path]:

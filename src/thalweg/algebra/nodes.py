@@ -10,6 +10,8 @@ from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
 XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
 LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL")
+TRIPLE = ("subject", "predicate", "object")
+"""The columns of an answer that is a graph."""
 
 _TERM = re.compile(r'<[^<>"{}|^`\\\x00-\x20]*>|"(?:[^"\\\x00-\x1f\x7f]|\\.)*"(?:@[a-z0-9-]+|\^\^<[^<>]*>)?')
 _ESCAPES = {ord(c): f"\\u{ord(c):04X}" for c in map(chr, [*range(0x20), 0x7F])} | {
@@ -162,6 +164,9 @@ class Query:
 
     `fixed` holds the variables that a rule replaced by a constant; a projected one still is in each solution.
     `equalities` are the filters that no rule has absorbed yet; a query from `lang.parse` has none.
+
+    With a `template` the answer is a graph (CONSTRUCT): the triples of the template, for all solutions. `select` is
+    then what these need of a solution. An anonymous variable of the template is a new blank node in each solution.
     """
 
     language: str
@@ -174,6 +179,7 @@ class Query:
     patterns: tuple[Pattern, ...]
     text: str
     equalities: tuple[Equality, ...] = ()
+    template: tuple[Pattern, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:
@@ -186,6 +192,10 @@ class Query:
             raise ValueError("a variable is projected once")
         if any(pattern.source >= len(self.sources) for pattern in self.patterns):
             raise ValueError("a pattern reads a source that the query does not have")
+        made = (Var(name) for triple in self.template or () for name in triple.variables)
+        needed = {term.name for term in made if not term.anonymous} & set(self.variables)
+        if not needed <= set(self.select):
+            raise ValueError("a template is made of what a solution keeps")
         names = [name for name, _ in self.fixed]
         if len(set(names)) != len(names) or set(names) & set(self.variables):
             raise ValueError("a fixed variable has one value and is in no pattern")
@@ -194,6 +204,14 @@ class Query:
     def variables(self) -> tuple[str, ...]:
         """Names of all variables of the patterns, in order of appearance, blank nodes included."""
         return tuple(dict.fromkeys(name for pattern in self.patterns for name in pattern.variables))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of what a row of the answer binds, in order."""
+        if self.template is not None:
+            return TRIPLE
+        bound = {*self.variables, *(name for name, _ in self.fixed)}
+        return tuple(name for name in self.select if name in bound)
 
     @property
     def streams(self) -> tuple[str, ...]:

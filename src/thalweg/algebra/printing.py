@@ -18,8 +18,11 @@ def show(query: Query) -> str:
     if query.operator is not None or query.output is not None:
         output = "" if query.output is None else f" <{query.output}>"
         lines.append((query.operator or "STREAM") + output)
-    columns = "".join(f" ?{name}" for name in query.select) or " nothing"
-    lines.append(f"SELECT{' DISTINCT' if query.distinct else ''}{columns}")
+    if query.template is not None:
+        lines += ["CONSTRUCT", *(f"  {triple}" for triple in query.template)]
+    else:
+        columns = "".join(f" ?{name}" for name in query.select) or " nothing"
+        lines.append(f"SELECT{' DISTINCT' if query.distinct else ''}{columns}")
     lines += [f"WITH ?{name} = {value}" for name, value in query.fixed]
     for i, source in enumerate(query.sources):
         lines.append(f"FROM {source}")

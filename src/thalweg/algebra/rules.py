@@ -9,7 +9,7 @@ from thalweg.algebra.nodes import Const, Pattern, Query, Term, Var
 
 
 def fix_equal_variables(query: Query) -> Query:
-    """Put the constant of `FILTER(?v = <iri>)` in the place of ?v.
+    """Put the constant of `FILTER(?v = <iri>)` in the place of ?v, in patterns and template.
 
     A filter that leaves a variable one value is a constant in disguise, and constants are what readers prune
     by and alpha memories are made of. Sound, because terms are compared, and because every solution binds ?v.
@@ -26,9 +26,13 @@ def fix_equal_variables(query: Query) -> Query:
     def put(term: Term) -> Term:
         return values.get(term.name, term) if isinstance(term, Var) else term
 
+    def put_all(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
+        return tuple(replace(p, s=put(p.s), p=put(p.p), o=put(p.o)) for p in patterns)
+
     return replace(
         query,
-        patterns=tuple(replace(p, s=put(p.s), p=put(p.p), o=put(p.o)) for p in query.patterns),
+        patterns=put_all(query.patterns),
+        template=None if query.template is None else put_all(query.template),
         fixed=(*query.fixed, *values.items()),
         equalities=(),
     )
@@ -42,7 +46,34 @@ def drop_repeated_patterns(query: Query) -> Query:
     return query if len(kept) == len(query.patterns) else replace(query, patterns=tuple(kept.values()))
 
 
-RULES: tuple[Callable[[Query], Query], ...] = (fix_equal_variables, drop_repeated_patterns)
+def drop_impossible_triples(query: Query) -> Query:
+    """Keep, once, each triple of a template that some solution can give.
+
+    None gives a triple whose variable no pattern binds, whose subject is a literal or whose predicate is no IRI.
+    """
+    if query.template is None:
+        return query
+    bound = {*query.variables, *(name for name, _ in query.fixed)}
+
+    def possible(triple: Pattern) -> bool:
+        shown = (term for term in triple.terms if isinstance(term, Var) and not term.anonymous)
+        return (
+            all(term.name in bound for term in shown)
+            and (isinstance(triple.s, Var) or triple.s.is_iri)
+            and (not triple.p.anonymous if isinstance(triple.p, Var) else triple.p.is_iri)
+        )
+
+    kept: dict[object, Pattern] = {}
+    for triple in filter(possible, query.template):
+        kept.setdefault(triple.terms, triple)
+    return replace(query, template=tuple(kept.values()))
+
+
+RULES: tuple[Callable[[Query], Query], ...] = (
+    fix_equal_variables,
+    drop_repeated_patterns,
+    drop_impossible_triples,
+)
 
 
 def rewrite(query: Query) -> Query:

@@ -46,7 +46,7 @@ def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) ->
         if spark:
             from thalweg.bench.spark import steady
 
-            steady(report, plain, Path(folder), 2 if quick else 40, ("q1", "q2", "q5"))
+            steady(report, plain, Path(folder), 2 if quick else 80, ("q1", "q2", "q5"))
     return report
 
 

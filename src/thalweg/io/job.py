@@ -12,6 +12,7 @@ from typing import Literal
 from thalweg.algebra.nodes import Query
 from thalweg.errors import UsageError
 from thalweg.instants import duration
+from thalweg.io.outputs import check_output
 
 SUFFIXES = (".nt", ".nq", ".nt.gz", ".nq.gz")
 
@@ -73,15 +74,10 @@ class Job:
             microseconds = duration(lateness)
         except ValueError as error:
             raise UsageError(f"--lateness: {error}") from None
+        check_output(query, outputs.results)
         read = {stream: path for stream, path in inputs.items() if stream in query.streams}
         unread = tuple(stream for stream in inputs if stream not in read)
         return cls(query, read, reading, outputs, microseconds, on_error, drain, unread)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The variables that a solution of the query binds, in the order of its SELECT."""
-        bound = {*self.query.variables, *(name for name, _ in self.query.fixed)}
-        return tuple(name for name in self.query.select if name in bound)
 
     def files(self) -> dict[str, list[str]]:
         """The files of each stream, in the order in which they are read."""

@@ -11,8 +11,9 @@ from thalweg.answers import ContinuousQuery
 from thalweg.engine import Session
 from thalweg.io.files import PIECE, FileEvents, ReadOptions, read_events
 from thalweg.io.job import Job, Outcome, count
+from thalweg.io.outputs import open_writer
 from thalweg.io.progress import Interrupts, Meter
-from thalweg.io.writers import Records, Writer, open_writer
+from thalweg.io.writers import Records, Writer
 from thalweg.rdf.chunk import NO_TIME
 from thalweg.rdf.ntriples import GENERATED_AT
 
@@ -32,7 +33,7 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     quarantine, late = Records(job.outputs.quarantine), Records(job.outputs.late)
     outcome = Outcome()
     try:
-        with open_writer(job.outputs.results, job.columns) as writer, Interrupts() as interrupts:
+        with open_writer(job.outputs.results, job.query) as writer, Interrupts() as interrupts:
             for _ in _side_by_side(sources, session, quarantine, drain=job.drain):
                 late.write(session.late())
                 _deliver(query, writer)

@@ -1,4 +1,4 @@
-"""Result rows, quarantine and late events as text: JSON lines, or CSV by the name of the file."""
+"""Result rows, quarantine and late events as text: JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -15,9 +14,6 @@ from typing import IO, Any, Protocol, Self
 
 from thalweg.errors import UsageError
 from thalweg.instants import show_instant
-
-JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-CSV_SUFFIX = ".csv"
 
 
 class ResultRow(Protocol):
@@ -164,7 +160,7 @@ class Records:
     def __init__(self, path: Path | None, *, append: bool = False) -> None:
         self.count = 0
         self.first: Any = None
-        self._out = None if path is None else _open(path, path.suffixes, append)
+        self._out = None if path is None else open_file(path, append)
 
     def write(self, records: Iterable[Any]) -> None:
         """Write dataclasses or mappings, one a line; `at` and `watermark` are instants."""
@@ -191,7 +187,7 @@ class Lines:
     """A log: lines that are added to a file, each to be seen at once. Without a path nothing is written."""
 
     def __init__(self, path: Path | None) -> None:
-        self._out = None if path is None else _open(path, path.suffixes, append=True)
+        self._out = None if path is None else open_file(path, append=True)
 
     def write(self, line: str) -> None:
         """Add a line."""
@@ -207,28 +203,11 @@ class Lines:
             self._out.close()
 
 
-def open_writer(path: Path | None, names: Sequence[str], *, append: bool = False) -> Writer:
-    """The writer that the name of a file asks for; without a name, JSON lines to the standard output."""
-    if path is None or str(path) == "-":
-        return JsonLines(sys.stdout.buffer, names, close=False)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    kind = (
-        suffixes[-2] if suffixes[-1:] == [".gz"] and len(suffixes) > 1 else suffixes[-1] if suffixes else ""
-    )
-    if kind in JSON_SUFFIXES:
-        return JsonLines(_open(path, suffixes, append), names)
-    if kind == CSV_SUFFIX:
-        begun = append and path.exists() and path.stat().st_size > 0
-        return Csv(_open(path, suffixes, append), names, header=not begun)
-    raise UsageError(
-        f"unknown output format: the name ends in {', '.join(JSON_SUFFIXES)} or .csv", source=str(path)
-    )
-
-
-def _open(path: Path, suffixes: Sequence[str], append: bool = False) -> IO[bytes]:
+def open_file(path: Path, append: bool = False) -> IO[bytes]:
+    """A file to write to, compressed if its name says so."""
     mode = "ab" if append else "wb"
     try:
-        if suffixes and suffixes[-1].lower() == ".gz":
+        if path.suffix.lower() == ".gz":
             return gzip.open(path, mode, compresslevel=6)  # type: ignore[return-value]
         return open(path, mode)
     except OSError as error:

@@ -23,7 +23,7 @@ _K7 = 0x1D8E4E27C47D124F
 
 
 @njit(cache=True, nogil=True)
-def _word(at, left):
+def word(at, left):
     """The word at an address of which only `left` bytes (if fewer than 8) belong to the text."""
     if left >= 8:
         return load64(at)
@@ -45,8 +45,8 @@ def hash64(at, size):
         at += 64
         left -= 64
     h = _block(
-        h, _word(at, left), _word(at + 8, left - 8), _word(at + 16, left - 16), _word(at + 24, left - 24),
-        _word(at + 32, left - 32), _word(at + 40, left - 40), _word(at + 48, left - 48), _word(at + 56, left -
+        h, word(at, left), word(at + 8, left - 8), word(at + 16, left - 16), word(at + 24, left - 24),
+        word(at + 32, left - 32), word(at + 40, left - 40), word(at + 48, left - 48), word(at + 56, left -
         56),
     )  # fmt: skip
     return mum(h ^ _K7, size ^ _K1)
@@ -77,7 +77,7 @@ def quick(at, size):
     """A cheap key of a text from its length and its last 16 bytes; equal texts have equal keys."""
     if size >= 16:
         return mum(load64(at + size - 8) ^ _K0, load64(at + size - 16) ^ _K1 ^ size)
-    return mum(_word(at, size) ^ _K0, _word(at + 8, size - 8) ^ _K1 ^ size)
+    return mum(word(at, size) ^ _K0, word(at + 8, size - 8) ^ _K1 ^ size)
 
 
 @njit(cache=True, nogil=True)

@@ -9,9 +9,9 @@ from thalweg.algebra.rules import rewrite
 from thalweg.algebra.windows import Count, Now, Range, Unbounded
 from thalweg.errors import QueryError
 from thalweg.lang import csparql, grammar, rspql
-from thalweg.lang.clauses import Cursor
+from thalweg.lang.clauses import Cursor, Token
 from thalweg.lang.names import Prologue
-from thalweg.lang.sparql import SelectReader
+from thalweg.lang.sparql import BodyReader
 from thalweg.lang.text import QueryText
 
 _UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH")
@@ -57,16 +57,16 @@ def _parse(query: QueryText, stream: str | None) -> Query:
         _explain(cursor, failure)
     prologue = Prologue(query, declarations)
     sources, default = _sources(query, prologue, clauses, stream)
-    reader = SelectReader(
+    reader = BodyReader(
         query,
         prologue,
         windows={s.name: i for i, s in enumerate(sources) if s.name is not None},
         window_blocks=frozenset(clauses.blocks),
         default=default,
     )
-    select = reader.read(tree)
+    body = reader.read(tree)
     # A source that no pattern reads changes no answer, so it is not one.
-    used = sorted({pattern.source for pattern in select.patterns})
+    used = sorted({pattern.source for pattern in body.patterns})
     kept = tuple(sources[i] for i in used)
     _check_now(query, clauses, kept)
     _check_empty(query, clauses)
@@ -75,13 +75,14 @@ def _parse(query: QueryText, stream: str | None) -> Query:
         language=_language(clauses, kept),
         operator=registration.operator if registration else None,
         output=prologue.clause_name(registration.output) if registration and registration.output else None,
-        distinct=select.distinct,
-        select=select.select,
+        distinct=body.distinct,
+        select=body.select,
         fixed=(),
         sources=kept,
-        patterns=tuple(replace(p, source=used.index(p.source)) for p in select.patterns),
+        patterns=tuple(replace(p, source=used.index(p.source)) for p in body.patterns),
         text=query.written,
-        equalities=select.equalities,
+        equalities=body.equalities,
+        template=body.template,
     )
 
 
@@ -92,7 +93,7 @@ def _cut(cursor: Cursor) -> _Clauses:
     while (token := cursor.next()).kind != "end":
         if token.depth == 0 and token.says("REGISTER"):
             if clauses.registration or asked:
-                cursor.query.fail("a query is registered once, before its SELECT", token.at)
+                cursor.query.fail("a query is registered once, before its SELECT or CONSTRUCT", token.at)
             front = csparql if cursor.peek().says("QUERY") else rspql
             clauses.registration = front.registration(cursor, token)
         elif token.depth == 0 and token.says("FROM") and cursor.take("STREAM"):
@@ -105,7 +106,7 @@ def _cut(cursor: Cursor) -> _Clauses:
             clauses.blocks.add(rspql.window_block(cursor, token))
             continue
         else:
-            asked = asked or token.says("SELECT")
+            asked = asked or token.says("SELECT", "CONSTRUCT")
             continue
         cursor.blank(token.at, cursor.tokens[cursor.i - 1].end)
     clauses.remaining = cursor.remaining_text
@@ -183,4 +184,15 @@ def _explain(cursor: Cursor, failure: grammar.GrammarError) -> None:
         query.fail("the query ends too early", len(query.text))
     wanted = ", ".join(repr(word) for word in failure.expected)
     hint = f"; expected {wanted}" if 0 < len(failure.expected) <= 4 else ""
+    if _in_template(cursor, found):
+        hint = "; a template is made of triples alone: no paths, no filters, no graphs"
     query.fail(f"syntax error at {found.text[:40]!r}{hint}", max(found.at, failure.at))
+
+
+def _in_template(cursor: Cursor, found: Token) -> bool:
+    """Whether a token is within the braces behind CONSTRUCT."""
+    begin = next((k for k, token in enumerate(cursor.tokens) if token.says("CONSTRUCT")), None)
+    if begin is None or not any(token.says("{") for token in cursor.tokens[begin + 1 : begin + 2]):
+        return False
+    end = next(token for token in cursor.tokens[begin + 2 :] if token.says("}") and not token.depth)
+    return cursor.tokens[begin + 1].at < found.at < end.at

@@ -7,7 +7,7 @@ and adjust the copy; rdflib's own grammar stays as it is. What is adjusted, and 
 - literals keep their lexical form (`01`, `1e0`, `+1.5`), because the readers keep it too;
 - tabs are not expanded: that would change literals and move positions;
 - comments are not skipped (the text has none left), because `<#a>` would otherwise lose its end;
-- triples of a block are a loop and not a recursion, so that thousands of patterns need no deep stack.
+- triples of a block or a template are a loop and not a recursion, so that thousands need no deep stack.
 """
 
 from __future__ import annotations
@@ -103,9 +103,13 @@ def _adjust(module: Any) -> None:
         getattr(module, name).set_parse_action(lambda t: literal(f"+{t[0]}", datatype=t[0].datatype))
     module.Var.set_parse_action(partial(_placed, PlacedVariable))
     module.IRIREF.set_parse_action(partial(_placed, PlacedIri))
-    triples = ParamList("triples", module.TriplesSameSubjectPath)
+    module.TriplesBlock <<= _loop(ParamList("triples", module.TriplesSameSubjectPath))
+    module.ConstructTriples <<= _loop(ParamList("template", module.TriplesSameSubject))
+
+
+def _loop(triples: Any) -> Any:
     dot = pyparsing.Suppress(".")
-    module.TriplesBlock <<= triples + pyparsing.ZeroOrMore(dot + triples) + pyparsing.Optional(dot)
+    return triples + pyparsing.ZeroOrMore(dot + triples) + pyparsing.Optional(dot)
 
 
 def _elements(root: Any) -> list[Any]:

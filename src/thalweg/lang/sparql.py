@@ -1,8 +1,8 @@
-"""SPARQL: rdflib's tree of a SELECT query becomes patterns, equalities and a projection."""
+"""SPARQL: rdflib's tree of a query becomes patterns, equalities, and a projection or a template."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import rdflib
@@ -13,7 +13,7 @@ from thalweg.lang.grammar import AnonymousNode, PlacedVariable
 from thalweg.lang.names import Prologue
 from thalweg.lang.text import QueryText
 
-_FORMS = {"ConstructQuery": "CONSTRUCT", "AskQuery": "ASK", "DescribeQuery": "DESCRIBE"}
+_FORMS = {"AskQuery": "ASK", "DescribeQuery": "DESCRIBE"}
 _MODIFIERS = {
     "groupby": "GROUP BY",
     "having": "HAVING",
@@ -28,19 +28,21 @@ _PARTS = {
     "Bind": "BIND",
     "InlineData": "VALUES",
 }
+_SHORT = "FakeGroupGraphPatten"  # rdflib's own spelling of the group of CONSTRUCT WHERE { }
 _PATH_STEPS = ("PathAlternative", "PathSequence", "PathElt")
 
 
-class Select(NamedTuple):
-    """What a SELECT query says, apart from its streams; pattern.source counts the declared sources."""
+class Body(NamedTuple):
+    """What a query says, apart from its streams; pattern.source counts the declared sources."""
 
+    template: tuple[Pattern, ...] | None
     distinct: bool
     select: tuple[str, ...]
     patterns: tuple[Pattern, ...]
     equalities: tuple[Equality, ...]
 
 
-class SelectReader:
+class BodyReader:
     """A walk over the tree of one query.
 
     `windows` maps a window's IRI to the index of its source, `window_blocks` are the offsets where WINDOW is
@@ -67,10 +69,12 @@ class SelectReader:
         self.labels: dict[str, int] = {}
         self.bgp = 0
 
-    def read(self, tree: CompValue) -> Select:
+    def read(self, tree: CompValue) -> Body:
         """The query of a tree; whatever we do not do is refused where it is written."""
         if tree.name in _FORMS:
-            self.query.refuse(f"{_FORMS[tree.name]} is not supported yet: only SELECT is", tree.at)
+            self.query.refuse(
+                f"{_FORMS[tree.name]} is not supported yet: only SELECT and CONSTRUCT are", tree.at
+            )
         for clause in tree.datasetClause or ():
             self.query.refuse(
                 "FROM a graph is not supported yet: only FROM STREAM and windows are", clause.at
@@ -81,16 +85,37 @@ class SelectReader:
         for column in tree.projection or ():
             if column.var is None:
                 self.query.refuse("expressions in SELECT are not supported yet", column.at)
-        self._group(tree.where, self.default)
+        if tree.where is not None:
+            self._group(tree.where, self.default)
         if not self.patterns:
             self.query.refuse("a query without any triple pattern is not supported", tree.at)
-        seen = dict.fromkeys(name for pattern in self.patterns for name in pattern.variables)
-        if tree.projection is None:
-            select = [name for name in seen if not Var(name).anonymous]
+        template = self._template(tree) if tree.name == "ConstructQuery" else None
+        if template is not None:
+            made = dict.fromkeys(name for triple in template for name in triple.variables)
+            # A blank node of the template is told apart by all that a solution shows.
+            select = self._visible() if any(Var(name).anonymous for name in made) else list(made)
+        elif tree.projection is None:
+            select = self._visible()
         else:
             select = list(dict.fromkeys(str(column.var) for column in tree.projection))
         distinct = str(tree.modifier or "").upper() == "DISTINCT"
-        return Select(distinct, tuple(select), tuple(self.patterns), tuple(self.equalities))
+        return Body(template, distinct, tuple(select), tuple(self.patterns), tuple(self.equalities))
+
+    def _visible(self) -> list[str]:
+        """The variables of the patterns that a projection can name."""
+        seen = dict.fromkeys(name for pattern in self.patterns for name in pattern.variables)
+        return [name for name in seen if not Var(name).anonymous]
+
+    def _template(self, tree: CompValue) -> tuple[Pattern, ...]:
+        """The triples of a template; in the short form, they are those of WHERE."""
+        runs = list(tree.template or ())
+        if tree.where.name == _SHORT:
+            runs = [run for part in tree.where.part for run in part.triples]
+        # Its blank nodes have nothing to do with those of the patterns.
+        self.anonymous, self.labels = {}, {}
+        return tuple(
+            Pattern(s, p, o, 0, *self.query.place(at)) for s, p, o, at in self._expanded(runs, tree.at)
+        )
 
     def _group(self, group: CompValue, source: int | None) -> set[str]:
         """Read a group; its parts are joined, so that they may be read one after the other into one list."""
@@ -130,24 +155,29 @@ class SelectReader:
 
     def _triples(self, block: CompValue, source: int | None) -> set[str]:
         bound: set[str] = set()
-        reached = block.at - 1
-        for run in block.triples:
+        for s, p, o, at in self._expanded(block.triples, block.at):
+            if source is None:
+                self.query.fail(
+                    "this pattern reads the default graph, but no FROM STREAM fills it: "
+                    "put it into WINDOW <...> { }",
+                    at,
+                )
+            line, column = self.query.place(at)
+            pattern = Pattern(s, p, o, source, line, column)
+            self.patterns.append(pattern)
+            bound.update(pattern.variables)
+        return bound
+
+    def _expanded(self, runs: Iterable[Any], start: int) -> Iterator[tuple[Term, Term, Term, int]]:
+        """The triples of runs that share a subject, each with the place where it begins."""
+        reached = start - 1
+        for run in runs:
             terms = list(run)
             for i in range(0, len(terms), 3):
-                at = self._begin(terms[i : i + 3], reached, block.at)
+                at = self._begin(terms[i : i + 3], reached, start)
                 reached = max(reached, at)
                 s, p, o = (self._term(term, at) for term in terms[i : i + 3])
-                if source is None:
-                    self.query.fail(
-                        "this pattern reads the default graph, but no FROM STREAM fills it: "
-                        "put it into WINDOW <...> { }",
-                        at,
-                    )
-                line, column = self.query.place(at)
-                pattern = Pattern(s, p, o, source, line, column)
-                self.patterns.append(pattern)
-                bound.update(pattern.variables)
-        return bound
+                yield s, p, o, at
 
     def _begin(self, terms: list[Any], reached: int, fallback: int) -> int:
         """Where a pattern begins: at its first term that is written after the patterns before it."""

@@ -24,6 +24,7 @@ from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
 from thalweg.plan.program import Interner, Program, StoreKey, compile_program, shown_variables, store_key
+from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
 Strategy = Literal["incremental", "reevaluate"]
@@ -77,9 +78,9 @@ class Streamset:
         self._bound = BEGINNING
         self._drain = False
 
-    def add(self, query: Query) -> View:
-        """Takes a query in; only before the first row."""
-        view = view_of(query, len(shown_variables(query)))
+    def add(self, query: Query, arena: Arena) -> View:
+        """Takes a query in; only before the first row. The arena is that of all rows."""
+        view = view_of(query, arena)
         self._queries.append((query, view))
         self.windows.update(store_key(source) for source in query.sources)
         self._due_at = np.append(self._due_at, FOREVER)

@@ -18,7 +18,10 @@ from thalweg.algebra.windows import Count, Range
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
+from thalweg.operators.template import Template
 from thalweg.operators.timeline import CountedRows, Timeline, consolidate
+from thalweg.plan.program import shown_variables
+from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
 _NEVER = int(np.iinfo(np.int64).min)
@@ -71,29 +74,36 @@ class Delta:
         return cls(at, op, graph, ids)
 
 
-def view_of(query: Query, width: int) -> View:
-    """The view that a query asks for; `width` is the number of its bindings."""
+def view_of(query: Query, arena: Arena) -> View:
+    """The view that a query asks for; its terms are in the arena."""
     if query.per_event:
-        return EventView(query, width)
+        return EventView(query, arena)
     if query.operator is None:
-        return DeltaView(query, width)
+        return DeltaView(query, arena)
     if query.operator == "RSTREAM":
-        return RelationView(query, width)
-    return ChangeView(query, width)
+        return RelationView(query, arena)
+    return ChangeView(query, arena)
 
 
 class View:
-    """Turns solutions with a lifetime into deltas. `step` takes solutions, `advance` a watermark."""
+    """Turns solutions with a lifetime into deltas. `step` takes solutions, `advance` a watermark.
 
-    def __init__(self, query: Query, width: int) -> None:
-        self.width = width
+    With a template, what is shown is the set of the triples that the solutions give.
+    """
+
+    def __init__(self, query: Query, arena: Arena) -> None:
+        self.width = self._bound = len(shown_variables(query))
         self.distinct = query.distinct
+        self._template: Template | None = None
+        if query.template is not None:
+            self._template = Template(query, arena)
+            self.width, self.distinct = 3, True
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
         # watermark is there. Any other instant is complete once it is passed.
         windows = [source.window for source in query.sources]
         self._whole = 0 if all(isinstance(w, Range) and w.early for w in windows) else 1
-        self._timeline = Timeline(width)
-        self._counts = CountedRows(width)
+        self._timeline = Timeline(self._bound)
+        self._counts = CountedRows(self.width)
         self._out: list[Delta] = []
 
     def step(self, solutions: Ints) -> None:
@@ -120,6 +130,7 @@ class View:
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be shown."""
         return [
+            *([self._template.constants] if self._template is not None else []),
             self._timeline.rows().ravel(),
             self._counts.content()[0].ravel(),
             *(delta.ids.ravel() for delta in self._out),
@@ -147,8 +158,12 @@ class View:
         self._out = [Delta(*state["out"])] if len(state["out"][0]) else []
 
     def _changes(self, until: int) -> tuple[Ints, Ints, Ints]:
-        """The netted changes due at or before `until`; with DISTINCT, those of the set."""
-        times, weights, rows = consolidate(*self._timeline.pop(until))
+        """The netted changes due at or before `until`; of a set, those of the set."""
+        times, weights, rows = self._timeline.pop(until)
+        if self._template is not None and len(times):
+            origin, rows = self._template.triples(rows)
+            times, weights = times[origin], weights[origin]
+        times, weights, rows = consolidate(times, weights, rows)
         if self.distinct and len(times):
             changes = self._counts.add(weights, rows)
             kept = changes != 0
@@ -177,8 +192,8 @@ class DeltaView(View):
 class ChangeView(View):
     """ISTREAM or DSTREAM: what entered, or what left, at each complete instant."""
 
-    def __init__(self, query: Query, width: int) -> None:
-        super().__init__(query, width)
+    def __init__(self, query: Query, arena: Arena) -> None:
+        super().__init__(query, arena)
         self._sign = 1 if query.operator == "ISTREAM" else -1
 
     def advance(self, watermark: int) -> None:
@@ -196,9 +211,9 @@ class RelationView(View):
     when there has been an answer.
     """
 
-    def __init__(self, query: Query, width: int) -> None:
-        super().__init__(query, width)
-        self._answer = CountedRows(width)
+    def __init__(self, query: Query, arena: Arena) -> None:
+        super().__init__(query, arena)
+        self._answer = CountedRows(self.width)
         windows = [w for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
         self._looks = [w.looks for w in windows if w.looks is not None]
         self._tell_empty = query.tells_empty
@@ -294,16 +309,21 @@ class EventView(View):
 
     def step(self, solutions: Ints) -> None:
         """Shows the solutions of whole events at once."""
+        rows = solutions[:, OUT_BINDINGS : OUT_BINDINGS + self._bound]
+        if self._template is not None:
+            origin, rows = self._template.triples(rows)
+            solutions = solutions[origin]
         if self.distinct:
             # The kernel writes the event's number as the end of a [NOW] solution.
-            _, first = np.unique(solutions[:, OUT_TO:], axis=0, return_index=True)
-            solutions = solutions[np.sort(first)]
+            told = np.concatenate([solutions[:, [OUT_TO]], rows], axis=1)
+            first = np.sort(np.unique(told, axis=0, return_index=True)[1])
+            solutions, rows = solutions[first], rows[first]
         self._out.append(
             Delta(
                 solutions[:, OUT_FROM].copy(),
                 np.ones(len(solutions), np.int64),
                 solutions[:, OUT_GRAPH].copy(),
-                solutions[:, OUT_BINDINGS : OUT_BINDINGS + self.width].copy(),
+                rows.copy(),
             )
         )
 

@@ -145,18 +145,21 @@ def _kind(query: Query, part: tuple[int, ...]) -> str:
 
 
 def _output(query: Query) -> list[str]:
-    shown = " ".join(f"?{name}" for name in query.select) or "(no variables)"
-    distinct = "DISTINCT " if query.distinct else ""
+    shown = " ".join(f"?{name}" for name in query.columns) or "(no variables)"
+    distinct, one = "DISTINCT " if query.distinct else "", "solution"
+    if query.template is not None:
+        distinct, one = "the graph of ", "triple"
     if query.per_event:
-        how = "one row per solution and event, never retracted"
+        how = f"one row per {one} and event, never retracted"
     elif query.operator is None:
-        how = "deltas: + when a solution begins, - when it ends, each as soon as it is known"
+        how = f"deltas: + when a {one} begins, - when it ends, each as soon as it is known"
     elif query.operator == "RSTREAM":
         how = f"RSTREAM: the whole answer, {_reports(query)}, once the report's instant is complete"
     else:
         what = "enters" if query.operator == "ISTREAM" else "leaves"
         how = f"{query.operator}: what {what} at each instant, once the instant is complete"
-    lines = [f"output     {distinct}{shown}; {how}"]
+    lines = [f"template   {triple}" for triple in query.template or ()]
+    lines.append(f"output     {distinct}{shown}; {how}")
     if query.output is not None:
         lines.append(f"as stream  <{query.output}>")
     return [*lines, "work       incremental: each triple costs what it joins with, not what the window holds"]

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from thalweg.algebra.nodes import Pattern, Query, Source, Var
+from thalweg.algebra.nodes import Const, Pattern, Query, Source, Term, Var
 from thalweg.algebra.windows import Range
 
 Dimensions = tuple[int | None, int | None, int | None]
@@ -120,14 +120,33 @@ def plan_shares(query: Query, shards: int, sizes: Mapping[int, float] | None = N
     if query.operator == "RSTREAM" and not all(_in_steps(source) for source in query.sources):
         return Shares(reason="RSTREAM repeats the whole answer wherever a part of it changes")
     allowed = _ends(query) or query.variables
-    if query.distinct or query.operator in ("ISTREAM", "DSTREAM"):
-        # Equal rows must meet: their cell has to follow from what they show.
+    # Equal rows must meet where they are counted: their cell has to follow from what they show.
+    if query.template is not None:
+        allowed = tuple(name for name in allowed if name in query.select and _follows(query.template, name))
+    elif query.distinct or query.operator in ("ISTREAM", "DSTREAM"):
         allowed = tuple(name for name in allowed if name in query.select)
     weights = [(sizes or {}).get(k, 1.0) for k in range(len(query.patterns))]
     shares = min(_grids(allowed, shards), key=lambda grid: _cost(query, weights, grid))
     if not shares:
         return Shares(reason="there is no variable that could decide where a triple goes")
     return Shares(shares, _roles(query, shares), reason=_reason(query, shares))
+
+
+def _follows(template: Sequence[Pattern], name: str) -> bool:
+    """Whether equal triples come from solutions that agree in a variable.
+
+    So it is if triples of the template that can be equal have it in one place, or one new node: one solution's.
+    """
+
+    def tells(one: Term, other: Term) -> bool:
+        return one == other and isinstance(one, Var) and (one.anonymous or one.name == name)
+
+    def apart(one: Term, other: Term) -> bool:
+        fixed = (isinstance(term, Const) or term.anonymous for term in (one, other))
+        return all(fixed) and one != other
+
+    pairs = [list(zip(a.terms, b.terms, strict=True)) for a in template for b in template]
+    return all(any(tells(*two) or apart(*two) for two in pair) for pair in pairs)
 
 
 def _ends(query: Query) -> tuple[str, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels import arena as kernel
 from thalweg.kernels.bits import SLACK
+from thalweg.kernels.nodes import NODE, name_nodes
 from thalweg.kernels.texts import lay_out
 
 Ids = NDArray[np.int64]
@@ -36,6 +39,8 @@ class Arena:
         self.slots = np.zeros(2 * _LEAST_SLOTS, dtype=np.int64)
         self.log = np.empty(_LEAST_LOG, dtype=np.uint8)
         self._pad = np.zeros(256 + SLACK, dtype=np.uint8)
+        # Matching threads share an arena for what queries add to it: constants and new nodes.
+        self._alone = Lock()
 
     def __len__(self) -> int:
         return int(self.head[kernel.COUNT])
@@ -95,8 +100,9 @@ class Arena:
         """Id of a canonical text, which is entered if it is new."""
         if len(text) > _MOST_TEXT:
             raise ValueError("a term of more than 4 GiB")
-        self.reserve(1, len(text))
-        return int(kernel.intern(self.head, self.slots, self.log, self._padded(text), len(text)))
+        with self._alone:
+            self.reserve(1, len(text))
+            return int(kernel.intern(self.head, self.slots, self.log, self._padded(text), len(text)))
 
     def find(self, text: bytes) -> int:
         """Id of a canonical text, or 0 if the arena does not have it."""
@@ -131,6 +137,34 @@ class Arena:
         choices = np.empty(ids.size, dtype=np.int64)
         kernel.first_choices(self.head, self.slots, self.log, np.ascontiguousarray(ids), choices)
         return choices
+
+    def initials(self, ids: Ids) -> Bytes:
+        """The first byte of each id's text: `<`, `"` or `_`."""
+        with self._alone:
+            places = np.empty((ids.size, 2), dtype=np.int64)
+            kernel.locate(self.slots, self.log, np.ascontiguousarray(ids), places)
+            return self.log[places[:, 0]]
+
+    def nodes(self, name: str, rows: Ids) -> Ids:
+        """For each row of ids the blank node of that name: one text for equal rows, in all arenas.
+
+        >>> arena = Arena()
+        >>> row = np.array([[arena.intern(b"<http://ex/a>")]])
+        >>> arena.text(arena.nodes("b", row)[0])[:3]
+        '_:c'
+        """
+        seed = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16).digest(), dtype="<i8")
+        nodes = np.empty(len(rows), dtype=np.int64)
+        rows = np.ascontiguousarray(rows)
+        done = 0
+        with self._alone:
+            while done < len(rows):
+                done = name_nodes(self.head, self.slots, self.log, rows, seed, nodes, done)
+                if done < 0:
+                    raise KeyError("the arena lacks a term of a solution")
+                if done < len(rows):
+                    self.reserve(len(rows) - done, (len(rows) - done) * NODE + 4 * SLACK)
+        return nodes
 
     def records(self) -> bytes:
         """All records, one after the other: what `merge` of another arena takes."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from thalweg.spark.queries import read, run, run_files
     from thalweg.spark.sessions import require_java, session
     from thalweg.spark.source import register
-    from thalweg.spark.tables import columns, messages
+    from thalweg.spark.tables import columns, messages, quads
 
 __all__ = [
     "Listener",
@@ -25,6 +25,7 @@ __all__ = [
     "columns",
     "events",
     "messages",
+    "quads",
     "read",
     "read_late",
     "read_quarantine",
@@ -43,6 +44,7 @@ _HOMES = {
     "columns": "tables",
     "events": "frames",
     "messages": "tables",
+    "quads": "tables",
     "read": "queries",
     "read_late": "asides",
     "read_quarantine": "asides",

@@ -14,8 +14,9 @@ from thalweg.answers import Row
 from thalweg.errors import DataError
 from thalweg.io.job import Job, Outcome, count
 from thalweg.io.local import hints, place
+from thalweg.io.outputs import open_writer
 from thalweg.io.progress import Interrupts, Meter
-from thalweg.io.writers import Lines, Records, Writer, open_writer
+from thalweg.io.writers import Lines, Records, Writer
 from thalweg.spark.listener import Step
 from thalweg.spark.queries import run_files
 from thalweg.spark.sessions import require_java, session
@@ -50,7 +51,7 @@ def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     more = options.resumes
     with (
         tempfile.TemporaryDirectory(prefix="thalweg-", ignore_cleanup_errors=True) as folder,
-        open_writer(job.outputs.results, job.columns, append=more) as writer,
+        open_writer(job.outputs.results, job.query, append=more) as writer,
         Aside(Path(folder) / "quarantine", Records(job.outputs.quarantine, append=more)) as quarantine,
         Aside(Path(folder) / "late", Records(job.outputs.late, append=more)) as late,
         Lines(options.steps) as steps,

@@ -7,11 +7,26 @@ compiled kernels, in the middle of some batch. Spark runs this file by the setti
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import tempfile
 from pathlib import Path
 
 _TEXT = "SELECT * FROM STREAM <urn:s> [RANGE 1s] WHERE { ?x <urn:p> ?y . ?y <urn:p> ?z }"
+
+
+_spared: set[int] = set()
+
+
+def spare_what_is_loaded() -> None:
+    """Keep the collector from what this process has loaded; once in a process.
+
+    Spark's workers collect their garbage after every task. All libraries would be searched each time, which takes
+    longer than a small batch, and would be copied by it from the pages that the workers share.
+    """
+    if os.getpid() not in _spared:
+        _spared.add(os.getpid())
+        gc.freeze()
 
 
 def preload() -> None:
@@ -41,8 +56,6 @@ if __name__ == "__main__":
     # The same daemon also serves the processes that plan a source: they need none of it.
     if sys.argv[1:] == ["pyspark.worker"]:
         preload()
-    # A worker collects its garbage after every task. All that is loaded here would be searched each time, which takes
-    # longer than a small batch, and would be copied by it from the pages that the workers share.
     gc.collect()
-    gc.freeze()
+    spare_what_is_loaded()
     manager()

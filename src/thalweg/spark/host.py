@@ -23,6 +23,7 @@ from pyspark.sql.streaming.stateful_processor import TimerValues
 from thalweg.errors import UsageError
 from thalweg.rdf.stamped import joined
 from thalweg.spark import keepers
+from thalweg.spark.daemon import spare_what_is_loaded
 from thalweg.spark.jobs import Job
 from thalweg.spark.keepers import Engine, Mark
 from thalweg.spark.live import Arrival, Entry, Standing, Turn
@@ -65,6 +66,7 @@ class Host(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
+        spare_what_is_loaded()
         self.handle = handle
         self.header = handle.getValueState("header", HEADER_SCHEMA)
         self.log = handle.getMapState("log", "place long", ENTRY_SCHEMA)

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.nodes import TRIPLE, Query
 from thalweg.algebra.windows import Range
 from thalweg.answers import ContinuousQuery, Row
+from thalweg.errors import UsageError
+from thalweg.instants import show_instant
+from thalweg.io.graphs import events_of
 from thalweg.kernels.arena import locate
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.texts import lay_out
@@ -30,6 +33,7 @@ ARROW = pa.schema(
         pa.field("bindings", pa.map_(pa.string(), pa.string())),
     ]
 )
+QUADS_SCHEMA = "at timestamp, value string"
 BLOB_SCHEMA = "shard int, results binary"
 _ROWS = 1 << 16
 _SIGNS = pa.array(["-", "0", "+"])
@@ -55,8 +59,7 @@ def texts_of(arena: Arena, ids: np.ndarray) -> pa.Array:
 def columns_of(query: ContinuousQuery, arena: Arena, delta: Delta) -> pa.RecordBatch:
     """A delta as a record batch of `RESULT_SCHEMA`; an unbound variable is not in the map."""
     rows = len(delta)
-    shown, fixed = list(query.names), {name: const.text for name, const in query.query.fixed}
-    names = [name for name in query.query.select if name in shown or name in fixed]
+    shown, fixed, names = query.names, query.fixed, query.query.columns
     width = len(names)
     # The texts of the kernel's columns lie row by row, the constants behind them: a take puts them in place.
     values = pa.concat_arrays([texts_of(arena, delta.ids), pa.array(fixed.values(), pa.string())])
@@ -125,3 +128,19 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
         columns = (batch.column(name).to_pylist() for name in ("op", "event", "bindings"))
         for when, op, graph, bindings in zip(at, *columns, strict=True):
             yield Row(when, op, dict(bindings), graph)
+
+
+def pack_quads(stream: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a CONSTRUCT as graphs of N-Quads, one a row; all of a task at once, so that no graph is cut."""
+    rows = [row for row in rows_of(pa.Table.from_batches(batches, ARROW)) if row.op != "0"]
+    if any(row.op == "-" for row in rows):
+        raise UsageError(
+            "N-Quads cannot take a triple back: register the query as ISTREAM (what comes) or RSTREAM (all of it)"
+        )
+    if any(row.bindings.keys() != set(TRIPLE) for row in rows):
+        raise UsageError("quads are made of the results of a CONSTRUCT: these are of a SELECT")
+    times, graphs = [show_instant(row.at) for row in rows], [row.graph for row in rows]
+    events = list(events_of(stream, times, graphs, [[row[name] for row in rows] for name in TRIPLE]))
+    at = pa.array([rows[first].at for first, _ in events], pa.int64()).cast(_TIME)
+    value = pa.array([lines.removesuffix("\n") for _, lines in events], pa.string())
+    yield pa.RecordBatch.from_arrays([at, value], ["at", "value"])

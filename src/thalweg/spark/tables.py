@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from thalweg.errors import UsageError
+from thalweg.io.graphs import ANSWER
+from thalweg.spark.results import QUADS_SCHEMA, pack_quads
 
 TERM, STRING = "term", "string"
 _FIXED = ("at", "op", "window", "event", "bindings")
@@ -54,6 +57,18 @@ def messages(results: DataFrame, batch: int) -> DataFrame:
     place = F.row_number().over(equal)
     key = F.concat_ws("-", F.lit(batch), F.sha2("value", 256), place)
     return results.select(value.alias("value")).select(key.alias("key"), "value")
+
+
+def quads(results: DataFrame, stream: str = ANSWER) -> DataFrame:
+    """The results of a CONSTRUCT as N-Quads: `at`, and `value` with the lines of a graph, its time before its triples.
+
+    `value` suits text files (`select("value")`) and queues, and `events(..., format="nq")` or `format("rdf")` read it
+    again. Graphs are called `stream#instant`, those of [NOW] as their events. What a query takes back cannot be told:
+    a row with `-` stops the query with a sentence, so register it as ISTREAM or RSTREAM, or ask with [NOW].
+    """
+    if "bindings" not in results.columns:
+        raise UsageError("quads are made of the results of thalweg.spark.run: there is no column 'bindings'")
+    return results.mapInArrow(partial(pack_quads, stream), QUADS_SCHEMA)
 
 
 def _typed(term: Column, kind: str) -> Column:

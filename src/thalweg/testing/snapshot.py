@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyoxigraph as ox
 
@@ -27,11 +27,13 @@ __all__ = [
     "Unbounded",
     "Window",
     "blur",
+    "canonical",
     "duration_text",
 ]
 
 Triple = tuple[str, str, str]
 """Three terms in N-Triples form; in a pattern also `?name`, and `_:name` as a variable without a column."""
+TRIPLE = ("subject", "predicate", "object")
 Row = frozenset[tuple[str, str]]
 """One solution: pairs of variable and term."""
 
@@ -69,6 +71,8 @@ class Question:
     select: tuple[str, ...] = ()
     distinct: bool = False
     operator: str | None = None
+    template: tuple[Triple, ...] | None = None
+    """The triples that solutions are made into (CONSTRUCT); `_:name` is a new node in each of them."""
 
     @property
     def streams(self) -> frozenset[str]:
@@ -105,7 +109,21 @@ class Question:
             f"GRAPH <urn:block:{number}> {{ {' '.join(_lines(tuple(map(_hidden, block.patterns))))} }}"
             for number, block in enumerate(self.blocks)
         )
-        return f"{self._select()} WHERE {{ {' '.join(body)} }}"
+        where = f"{{ {' '.join(body)} }}"
+        if self.template is None:
+            return f"{self._select()} WHERE {where}"
+        # Copies of a solution share its nodes, so that they are made one before.
+        made = " ".join(_lines(map(_hidden, self.template)))
+        return f"CONSTRUCT {{ {made} }} WHERE {{ SELECT DISTINCT {self._shown_names()} WHERE {where} }}"
+
+    @property
+    def variables(self) -> list[str]:
+        """Names of the variables that a solution shows."""
+        terms = {term for block in self.blocks for pattern in block.patterns for term in pattern}
+        return sorted(term[1:] for term in terms if term.startswith("?"))
+
+    def _shown_names(self) -> str:
+        return " ".join(f"?{name}" for name in self.variables) or "?none"
 
     @property
     def tells_empty(self) -> bool:
@@ -114,6 +132,8 @@ class Question:
         return any(isinstance(window, Range | Count) and window.report.empty for window in windows)
 
     def _select(self) -> str:
+        if self.template is not None:
+            return f"CONSTRUCT {{ {' '.join(_lines(self.template))} }}"
         names = " ".join(f"?{name}" for name in self.select) or "*"
         return f"SELECT {'DISTINCT ' if self.distinct else ''}{names}"
 
@@ -262,13 +282,59 @@ class Oracle:
             for triple in content:
                 s, p, o = (ox.NamedNode(term[1:-1]) for term in triple)
                 store.add(ox.Quad(s, p, o, graph))
-        solutions = store.query(self.question.sparql())
-        assert isinstance(solutions, ox.QuerySolutions)
-        names = [variable.value for variable in solutions.variables]
-        return Counter(
-            frozenset((name, _shown(str(value))) for name in names if (value := solution[name]) is not None)
-            for solution in solutions
+        if self.question.template is not None:
+            return self._graph(store, self.question.template)
+        return _solutions(store, self.question.sparql())
+
+    def _graph(self, store: ox.Store, template: tuple[Triple, ...]) -> Counter[Row]:
+        """The graph of a CONSTRUCT, as pyoxigraph makes it. Its new nodes are called by label and solution, so that
+        those of several instants can be compared.
+        """
+        made = store.query(self.question.sparql())
+        assert isinstance(made, ox.QueryTriples)
+        expected = {tuple(_shown(str(term)) for term in (t.subject, t.predicate, t.object)) for t in made}
+        everything = replace(
+            self.question, template=None, distinct=True, select=tuple(self.question.variables)
         )
+        graph: set[tuple[str, ...]] = set()
+        for solution in _solutions(store, everything.sparql()):
+            terms = {f"?{name}": value for name, value in solution}
+            scope = str(sorted(terms.items())).encode().hex()
+            for triple in template:
+                if all(term in terms for term in triple if term.startswith("?")):
+                    graph.add(
+                        tuple(terms.get(t, f"{t}-{scope}" if t.startswith("_:") else t) for t in triple)
+                    )
+        graph, expected = set(filter(_sound, graph)), set(filter(_sound, expected))
+        assert canonical(graph) == canonical(expected)
+        return Counter(frozenset(zip(TRIPLE, triple, strict=True)) for triple in graph)
+
+
+def canonical(graph: Iterable[Sequence[str]]) -> frozenset[str]:
+    """Triples or quads with blank nodes that have the same names in equal graphs.
+
+    >>> canonical([("_:a", "<x:p>", "_:b")]) == canonical([("_:c", "<x:p>", "_:d")])
+    True
+    """
+    lines = "".join(f"{' '.join(terms)} .\n" for terms in graph)
+    dataset = ox.Dataset(ox.parse(lines, format=ox.RdfFormat.N_QUADS))
+    dataset.canonicalize(ox.CanonicalizationAlgorithm.UNSTABLE)
+    return frozenset(map(str, dataset))
+
+
+def _solutions(store: ox.Store, sparql: str) -> Counter[Row]:
+    solutions = store.query(sparql)
+    assert isinstance(solutions, ox.QuerySolutions)
+    names = [variable.value for variable in solutions.variables]
+    return Counter(
+        frozenset((name, _shown(str(value))) for name in names if (value := solution[name]) is not None)
+        for solution in solutions
+    )
+
+
+def _sound(triple: Sequence[str]) -> bool:
+    """Whether a graph can hold a triple: pyoxigraph cannot see it, because literals are hidden from it."""
+    return not triple[0].startswith('"') and triple[1].startswith("<")
 
 
 def blur(row: Iterable[tuple[str, str]]) -> Row:

@@ -6,6 +6,7 @@ Needs the library hypothesis, which Thalweg itself does not depend on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
@@ -189,13 +190,30 @@ def now_questions(events: Sequence[Event], operators: Sequence[str | None]) -> s
 
 
 @st.composite
-def any_questions(draw: st.DrawFn, events: Sequence[Event], *, max_patterns: int = 6) -> Question:
-    """Questions of every kind: any windows, any operator, or about single events."""
-    if draw(st.integers(0, 7)) == 0:
-        return draw(now_questions(events, (None, "RSTREAM", "ISTREAM")))
-    operator = draw(st.sampled_from([None, None, None, *OPERATORS]))
-    window = any_windows(empty=operator == "RSTREAM")
-    return draw(questions(events, window=window, max_patterns=max_patterns, operators=(operator,)))
+def any_questions(
+    draw: st.DrawFn, events: Sequence[Event], *, max_patterns: int = 6, graphs: bool = False
+) -> Question:
+    """Questions of every kind: any windows, any operator, or about single events; with `graphs`, some for a graph."""
+    asked = now_questions(events, (None, "RSTREAM", "ISTREAM"))
+    if draw(st.integers(0, 7)):
+        operator = draw(st.sampled_from([None, None, None, *OPERATORS]))
+        window = any_windows(empty=operator == "RSTREAM")
+        asked = questions(events, window=window, max_patterns=max_patterns, operators=(operator,))
+    return draw(constructs(asked) if graphs and draw(st.integers(0, 3)) == 0 else asked)
+
+
+@st.composite
+def constructs(draw: st.DrawFn, asked: st.SearchStrategy[Question]) -> Question:
+    """Questions whose answer is a graph: new triples of their variables, of constants, and of new nodes."""
+    question = draw(asked)
+    names = [f"?{name}" for name in question.variables] or ["?nowhere"]
+    some = st.sampled_from(names * 3)
+    nodes = st.sampled_from(["_:n", "_:m", NODES[0], "?nowhere"])
+    subjects = st.one_of(some, some, nodes)
+    predicates = st.one_of(some, st.sampled_from([*PREDICATES, "<http://ex/made>"]))
+    objects = st.one_of(some, some, nodes, st.sampled_from(LITERALS))
+    template = draw(st.lists(st.tuples(subjects, predicates, objects), min_size=1, max_size=4))
+    return replace(question, template=tuple(template), select=(), distinct=False)
 
 
 def agrees(pattern: Triple, triple: Triple) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 from thalweg.kernels.layout import INSERTED, WALKED
 from thalweg.lang import parse
 from thalweg.operators.streamset import Streamset
+from thalweg.rdf.arena import Arena
 
 STREAM = "http://ex/s"
 
@@ -17,7 +18,7 @@ class Bench:
     def __init__(self, *wheres: str) -> None:
         self.home = Streamset([STREAM])
         text = f"PREFIX : <http://ex/> SELECT * FROM STREAM <{STREAM}> WHERE"
-        self.view, *_ = [self.home.add(parse(f"{text} {{ {where} }}")) for where in wheres]
+        self.view, *_ = [self.home.add(parse(f"{text} {{ {where} }}"), Arena()) for where in wheres]
         known: dict[bytes, int] = {}
         self.intern = lambda text: known.setdefault(text, len(known) + 1)
         for name in "abcd":

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thalweg.lang import parse
 from thalweg.plan.shares import Shares, plan_shares
@@ -63,6 +67,47 @@ def test_the_larger_pattern_is_not_copied() -> None:
 def test_equal_rows_meet_where_the_answer_is_a_set() -> None:
     shares, _ = planned(CHAIN, 4, what="DISTINCT ?a ?d")
     assert {name for name, _ in shares.shares} <= {"a", "d"}
+
+
+TERMS = st.sampled_from(["?a", "?b", "?c", "<http://ex/k>", "<http://ex/l>"])
+NODES = st.sampled_from(["_:m", "_:n"])
+TEMPLATES = st.lists(st.tuples(TERMS | NODES, TERMS, TERMS | NODES), min_size=1, max_size=4)
+
+
+@given(template=TEMPLATES, shards=st.integers(2, 9))
+def test_equal_triples_meet_whatever_template_makes_them(
+    template: list[tuple[str, str, str]], shards: int
+) -> None:
+    made = " . ".join(map(" ".join, template))
+    body = "?a <http://ex/p> ?b . ?b <http://ex/p> ?c"
+    query = parse(f"CONSTRUCT {{ {made} }} FROM STREAM <http://ex/s> [RANGE 5] WHERE {{ {body} }}")
+    shares = plan_shares(query, shards)
+    values = ["<http://ex/k>", "<http://ex/x>", "<http://ex/y>"]
+    cells: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for chosen in product(values, repeat=3):
+        solution = dict(zip(["?a", "?b", "?c"], chosen, strict=True))
+        cell = tuple(solution[f"?{name}"] for name, _ in shares.shares)
+        for triple in template:
+            terms = tuple(f"{t}{chosen}" if t[0] == "_" else solution.get(t, t) for t in triple)
+            assert cells.setdefault(terms, cell) == cell
+
+
+@pytest.mark.parametrize(
+    ("template", "split"),
+    [
+        ("?a <http://ex/q> ?d", {"a", "d"}),
+        ("?a <http://ex/q> ?d . ?d <http://ex/q> ?a", set()),
+        ("?a <http://ex/q> ?d . ?d <http://ex/r> ?a", {"a", "d"}),
+        ("?b <http://ex/q> []", {"b", "c"}),
+        ("?b <http://ex/q> [] . ?c <http://ex/q> ?d", set()),
+        ("<http://ex/a> <http://ex/q> <http://ex/b>", set()),
+    ],
+)
+def test_a_graph_is_split_by_what_tells_its_triples_apart(template: str, split: set[str]) -> None:
+    text = f"CONSTRUCT {{ {template} }} FROM STREAM <http://ex/s> [RANGE 10] WHERE {{ {CHAIN} }}"
+    shares = plan_shares(parse(text), 4)
+    assert {name for name, _ in shares.shares} <= split
+    assert bool(shares.shares) == bool(split)
 
 
 @pytest.mark.parametrize(
