@@ -10,7 +10,9 @@ import gc
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 _TEXT = "SELECT * FROM STREAM <urn:s> [RANGE 1s] WHERE { ?x <urn:p> ?y . ?y <urn:p> ?z }"
 
@@ -50,12 +52,25 @@ def preload() -> None:
             list(live.batch([Arrival(*(row[name] for name in Arrival._fields))], 0, 0))
 
 
-if __name__ == "__main__":
-    from pyspark.daemon import manager
+def without_broken_pipes(worker: Callable[..., int]) -> Callable[..., int]:
+    """A worker that says nothing when Java hangs up, as it does when a query is stopped within a batch."""
 
+    def work(*parts: Any) -> int:
+        try:
+            return worker(*parts)
+        except (BrokenPipeError, ConnectionResetError):
+            return 1  # the process ends, and the next task gets another
+
+    return work
+
+
+if __name__ == "__main__":
+    from pyspark import daemon
+
+    daemon.worker = without_broken_pipes(daemon.worker)
     # The same daemon also serves the processes that plan a source: they need none of it.
     if sys.argv[1:] == ["pyspark.worker"]:
         preload()
     gc.collect()
     spare_what_is_loaded()
-    manager()
+    daemon.manager()
