@@ -44,9 +44,10 @@ def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) ->
         memory(report, plain)
         baseline(report, plain)
         if spark:
-            from thalweg.bench.spark import steady
+            from thalweg.bench.spark import QUICK, Sizes, steady
 
-            steady(report, plain, Path(folder), 2 if quick else 80, ("q1", "q2", "q5"))
+            sizes = QUICK if quick else Sizes()
+            steady(report, plain, Path(folder), sizes.copies, ("q1", "q2", "q5"))
     return report
 
 

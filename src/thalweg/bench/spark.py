@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,6 +27,7 @@ _NS = "http://thalweg.dev/dynamic#"
 _ALL_CORES = 2
 _WARM = 2
 """Batches before those that count."""
+_PAIR_LAPS = 4
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,11 @@ def steady(report: Report, plain: Path, folder: Path, copies: int, names: Sequen
 
 def batch_sizes(report: Report, plain: Path, folder: Path, sizes: Sizes) -> None:
     """Throughput and latency by the size of batches, and the time of our part in the smallest ones."""
+    from thalweg.spark.source import size_of
+
     text = query_text("lubm", "q1", "[RANGE 100000]")
     for size in sizes.batches:
-        limit = _bytes(size)
+        limit = size_of(size, "maxBytesPerTrigger")
         done = _on_spark(plain, folder, text, limit, sizes.few)
         batch = 1000 * done.seconds / done.batches
         report.add("batches", f"of {size}: latency", batch, "ms", note=done.note)
@@ -181,11 +184,12 @@ def _alone(plain: Path, text: str) -> float:
 
 def _pair(plain: Path, text: str) -> float:
     """The same of two processes together, each with the whole file: what two cores of this machine can do at best."""
-    triples = plain.read_bytes().count(b"\n")
+    triples = _PAIR_LAPS * plain.read_bytes().count(b"\n")
+    both = range(_ALL_CORES)
     with ProcessPoolExecutor(_ALL_CORES, mp_context=get_context("spawn")) as pool:
-        for laps in (1, 4):  # the first starts the processes
-            seconds = list(pool.map(_seconds, *zip(*[(plain, text, laps)] * _ALL_CORES, strict=True)))
-    return sum(4 * triples / second for second in seconds)
+        wait([pool.submit(_seconds, plain, text, 1) for _ in both])  # now they have loaded everything
+        runs = [pool.submit(_seconds, plain, text, _PAIR_LAPS) for _ in both]
+        return sum(triples / run.result() for run in runs)
 
 
 def _seconds(plain: Path, text: str, laps: int) -> float:
@@ -236,7 +240,3 @@ def _on_spark(plain: Path, folder: Path, text: str, limit: int, batches: int, *,
         host_us=sum(e["micros"] for e in engine),
         engine_us=sum(e["engine"] for e in engine),
     )
-
-
-def _bytes(size: str) -> int:
-    return int(size[:-1]) << {"k": 10, "m": 20, "g": 30}[size[-1]]

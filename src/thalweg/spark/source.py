@@ -45,7 +45,9 @@ PIECE_SCHEMA = (
 )
 MIB = 1 << 20
 _WAVES = 4
+"""Tasks for each core that read a large batch, at most."""
 _WORTH = 256 * MIB
+"""Bytes that are worth a task of their own."""
 _READABLE = ".nt, .nq, .gz; others with option syntax"
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
