@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -51,7 +52,7 @@ def file(tmp_path: Path) -> Path:
 
 def batches(file: Path) -> list[list[Arrival]]:
     chunks = chunks_of(JOB, STREAM, file, piece_bytes=3000)
-    return [list(_arrivals([chunk.to_pandas()])) for chunk in chunks]
+    return [list(_arrivals([chunk.to_pandas()], Counter())) for chunk in chunks]
 
 
 def attempt(path: str, version: int) -> There:

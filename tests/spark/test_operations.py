@@ -23,7 +23,7 @@ from thalweg.cli import _main
 from thalweg.errors import UsageError
 from thalweg.io.progress import Interrupts
 from thalweg.spark.command import in_words
-from thalweg.spark.listener import ENGINE, READ, Step, step_of
+from thalweg.spark.listener import ENGINE, Step, step_of
 from thalweg.spark.queries import Delivery, Steps, watch
 from thalweg.spark.results import ARROW
 from thalweg.spark.source import Options, RdfStreamReader
@@ -62,12 +62,14 @@ def progress(**metrics: Any) -> Any:
     )
 
 
-READ_ROW = Row(bytes=900, statements=100, kept=40, sent=60, sent_most=50, rejected=2)
-ENGINE_ROW = Row(events=100, late=1, rejected=2, replayed=0, held=40, held_most=30, shards=2)
+COUNTS = Row(
+    **{"bytes": 900, "statements": 100, "kept": 40, "sent": 60, "sent_most": 50, "events": 100, "late": 1},
+    **{"rejected": 2, "replayed": 0, "held": 40, "held_most": 30, "shards": 2},
+)
 
 
 def test_a_step_has_the_numbers_of_a_batch() -> None:
-    step = step_of(progress(thalweg_read=READ_ROW, thalweg_engine=ENGINE_ROW))
+    step = step_of(progress(thalweg_engine=COUNTS))
     assert step is not None
     assert (step.query, step.batch, step.triples, step.pruned, step.quarantined) == ("i", 4, 100, 60, 2)
     assert (step.triples_per_second, step.skew, step.state_bytes, step.state_file_bytes) == (
@@ -88,15 +90,12 @@ def test_a_step_that_comes_through_connect_is_the_same() -> None:
         fields = [{"name": name} for name in row.asDict()]
         return Row(values=list(row), schema={"type": "struct", "fields": fields})
 
-    metrics = {READ: READ_ROW, ENGINE: ENGINE_ROW}
-    assert step_of(progress(**{name: apart(row) for name, row in metrics.items()})) == step_of(
-        progress(**metrics)
-    )
+    assert step_of(progress(**{ENGINE: apart(COUNTS)})) == step_of(progress(**{ENGINE: COUNTS}))
 
 
 def test_batches_of_other_queries_and_empty_ones_are_no_trouble() -> None:
     assert step_of(progress(somebodys=Row(rows=1))) is None
-    empty = step_of(progress(thalweg_read=Row(bytes=None, statements=None, kept=None)))
+    empty = step_of(progress(thalweg_engine=Row(bytes=None, statements=None, kept=None)))
     assert empty is not None
     assert (empty.triples, empty.skew) == (0, 1.0)
 
@@ -144,7 +143,7 @@ def test_a_stop_waits_until_rows_that_were_told_are_committed_and_lets_no_others
     told: list[Any] = []
     delivery = Delivery(lambda rows: told.append(list(rows)))
     steps: Steps = SimpleQueue()
-    step = step_of(progress(thalweg_read=READ_ROW, thalweg_engine=ENGINE_ROW))
+    step = step_of(progress(thalweg_engine=COUNTS))
     assert step is not None
 
     def too_late() -> None:

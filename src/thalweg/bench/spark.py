@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
 
 from thalweg.bench.dynamic import random_triples
 from thalweg.bench.lubm import NAMES, drain_file
@@ -27,7 +30,7 @@ _NS = "http://thalweg.dev/dynamic#"
 _ALL_CORES = 2
 _WARM = 2
 """Batches before those that count."""
-_PAIR_LAPS = 4
+_TURNS = 4
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,23 @@ class Steady:
     """What the batches of a query after the first did, together."""
 
     statements: int
-    seconds: float
-    batches: int
+    turns: tuple[float, ...]
+    """Seconds of each batch."""
     kept: int
     sent: int
     read_us: int
     host_us: int
     engine_us: int
+
+    @property
+    def seconds(self) -> float:
+        """Of all batches."""
+        return sum(self.turns)
+
+    @property
+    def batches(self) -> int:
+        """How many there were."""
+        return max(len(self.turns), 1)
 
     @property
     def rate(self) -> float:
@@ -98,22 +111,39 @@ def run(
 
 
 def steady(report: Report, plain: Path, folder: Path, copies: int, names: Sequence[str]) -> None:
-    """The whole way on Spark with two cores, in batches of so many copies, against one core of one process."""
-    for name in names:
-        text = query_text("lubm", name, "[RANGE 100000]")
-        before = _alone(plain, text)
-        done = _on_spark(plain, folder, text, copies * plain.stat().st_size, 4)
-        # The machine may be slower now than a moment ago: the quicker of the two counts.
-        alone = max(before, _alone(plain, text))
-        pair = _pair(plain, text) / alone
-        report.add(
-            "on Spark",
-            f"{name}, 2 cores",
-            done.rate / alone,
-            "x in-process",
-            target=1.5,
-            note=f"{alone / 1e6:.2f} M triples/s in-process, two such processes together {pair:.2f} x; {done.note}",
-        )
+    """The whole way on Spark with two cores, in batches of so many copies, against one core of one process.
+
+    In turns: after each batch the same query runs in one process, and in two beside each other, which is what two cores
+    of this machine can do at best. Machines that others use too are slower now than a moment ago.
+    """
+    triples = plain.read_bytes().count(b"\n")
+    with ProcessPoolExecutor(_ALL_CORES, mp_context=get_context("spawn")) as pool:
+        for name in names:
+            text = query_text("lubm", name, "[RANGE 100000]")
+            for _ in range(_ALL_CORES):  # so that they have loaded everything
+                wait([pool.submit(_seconds, plain, text, 1) for _ in range(_ALL_CORES)])
+            alone: list[float] = []
+            pair: list[float] = []
+
+            def rivals(text: str = text, alone: list[float] = alone, pair: list[float] = pair) -> None:
+                laps = max(1, copies // 4)
+                alone.append(laps * triples / _seconds(plain, text, laps))
+                runs = [pool.submit(_seconds, plain, text, max(1, laps // 2)) for _ in range(_ALL_CORES)]
+                pair.append(sum(max(1, laps // 2) * triples / run.result() for run in runs))
+
+            done = _on_spark(plain, folder, text, copies * plain.stat().st_size, _TURNS, between=rivals)
+            ratios = [done.statements / done.batches / s / a for s, a in zip(done.turns, alone, strict=True)]
+            ceiling = median(p / a for p, a in zip(pair, alone, strict=True))
+            report.add(
+                "on Spark",
+                f"{name}, 2 cores",
+                median(ratios),
+                "x in-process",
+                target=1.5,
+                note=f"{min(ratios):.2f} - {max(ratios):.2f}; two processes without Spark {ceiling:.2f} x "
+                f"({min(pair) / 1e6:.2f} - {max(pair) / 1e6:.2f} M/s), one {min(alone) / 1e6:.2f} - "
+                f"{max(alone) / 1e6:.2f} M/s; {done.note}",
+            )
 
 
 def batch_sizes(report: Report, plain: Path, folder: Path, sizes: Sizes) -> None:
@@ -176,28 +206,21 @@ def cached(report: Report, plain: Path, windows: Sequence[int]) -> None:
         )
 
 
-def _alone(plain: Path, text: str) -> float:
-    """Triples a second from the file to the answers, on one core of this process."""
-    triples = plain.read_bytes().count(b"\n")
-    return triples / min(drain_file(plain, text)[0] for _ in range(3))
-
-
-def _pair(plain: Path, text: str) -> float:
-    """The same of two processes together, each with the whole file: what two cores of this machine can do at best."""
-    triples = _PAIR_LAPS * plain.read_bytes().count(b"\n")
-    both = range(_ALL_CORES)
-    with ProcessPoolExecutor(_ALL_CORES, mp_context=get_context("spawn")) as pool:
-        wait([pool.submit(_seconds, plain, text, 1) for _ in both])  # now they have loaded everything
-        runs = [pool.submit(_seconds, plain, text, _PAIR_LAPS) for _ in both]
-        return sum(triples / run.result() for run in runs)
-
-
 def _seconds(plain: Path, text: str, laps: int) -> float:
     return drain_file(plain, text, laps)[0]
 
 
-def _on_spark(plain: Path, folder: Path, text: str, limit: int, batches: int, *, shards: int = 2) -> Steady:
-    """So many batches of a size over links to one file, after some that do not count."""
+def _on_spark(
+    plain: Path,
+    folder: Path,
+    text: str,
+    limit: int,
+    batches: int,
+    *,
+    shards: int = 2,
+    between: Callable[[], None] | None = None,
+) -> Steady:
+    """So many batches of a size over links to one file, after some that do not count; after each, `between`."""
     import thalweg.spark as on_spark
 
     size = (batches + _WARM) * limit
@@ -214,29 +237,33 @@ def _on_spark(plain: Path, folder: Path, text: str, limit: int, batches: int, *,
     spark.conf.set("spark.sql.shuffle.partitions", str(shards))
     events = on_spark.read(spark, str(source), stream=STREAM, settle="0", maxBytesPerTrigger=str(limit))
     checkpoint = tempfile.mkdtemp(dir=folder)
-    frame = on_spark.run(events, text, shards=shards)
+    writer = on_spark.run(events, text, shards=shards).writeStream
+    ends = [perf_counter()]
+    begins: list[float] = []
+
+    def deliver(rows: Any, number: int) -> None:
+        rows.write.format("noop").mode("overwrite").save()
+        ends.append(perf_counter())
+        if between is not None and _WARM <= number < _WARM + batches:
+            between()
+        begins.append(perf_counter())
+
     # What a sink does with the rows is its own affair, here and in one process.
-    query = (
-        frame.writeStream.format("noop")
-        .option("checkpointLocation", checkpoint)
-        .trigger(availableNow=True)
-        .start()
-    )
+    writer = writer.foreachBatch(deliver) if between is not None else writer.format("noop")
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     try:
         query.awaitTermination()
     finally:
         shutil.rmtree(checkpoint, ignore_errors=True)
-    told = [step for step in query.recentProgress if step.observedMetrics.get("thalweg_read")]
+    told = [step for step in query.recentProgress if step.observedMetrics.get("thalweg_engine")]
     told = told[_WARM : _WARM + batches]
-    read = [step.observedMetrics["thalweg_read"] for step in told]
-    engine = [step.observedMetrics["thalweg_engine"] for step in told]
+    # From the end of what came between to the end of the next batch: commits and planning are a part of it.
+    turns = [end - begin for begin, end in zip(begins, ends[2:], strict=False)][_WARM - 1 :][:batches]
+    if between is None:
+        turns = [step.durationMs["triggerExecution"] / 1000 for step in told]
+    counts = [step.observedMetrics["thalweg_engine"] for step in told]
+    named = {"read_us": "reading", "host_us": "micros", "engine_us": "engine"}
+    names = {name: named.get(name, name) for name in ("statements", "kept", "sent", *named)}
     return Steady(
-        statements=sum(r["statements"] for r in read),
-        seconds=sum(step.durationMs["triggerExecution"] for step in told) / 1000,
-        batches=max(len(told), 1),
-        kept=sum(r["kept"] for r in read),
-        sent=sum(r["sent"] for r in read),
-        read_us=sum(r["micros"] for r in read),
-        host_us=sum(e["micros"] for e in engine),
-        engine_us=sum(e["engine"] for e in engine),
+        turns=tuple(turns), **{name: sum(count[cell] for count in counts) for name, cell in names.items()}
     )

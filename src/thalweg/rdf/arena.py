@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from thalweg.kernels import arena as kernel
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.nodes import NODE, name_nodes
-from thalweg.kernels.texts import lay_out
+from thalweg.kernels.texts import fold, unfold
 
 Ids = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -21,6 +22,16 @@ _LEAST_SLOTS = 256
 _LEAST_LOG = 16 * 1024
 _MOST_TEXT = 2**32 - 1
 _FEW_TEXTS = 64
+
+
+class Folded(NamedTuple):
+    """Texts one after the other, each without the bytes that it shares with the one before."""
+
+    shared: NDArray[np.uint8]
+    """How many bytes are left out."""
+    sizes: NDArray[np.uint32]
+    """How many are there."""
+    rests: Bytes | memoryview
 
 
 class Arena:
@@ -179,9 +190,10 @@ class Arena:
         kernel.mark(self.slots, wanted, flags)
         return self._gather(flags)[0].tobytes()
 
-    def _gather(self, flags: Bytes, room: int = 0) -> tuple[Bytes, Bytes]:
-        """Flagged records, and the array (with slack and `room` more bytes) that they are at the start of."""
+    def _gather(self, flags: Bytes, *, spare: bool = False) -> tuple[Bytes, Bytes]:
+        """Flagged records, and the array that they are at the start of: with slack, or with room for as many again."""
         size = kernel.gather(self.head, self.slots, self.log, flags, np.empty(0, dtype=np.uint8))
+        room = max(size, _LEAST_LOG) if spare else 0
         target = np.empty(size + room + 4 * SLACK, dtype=np.uint8)
         kernel.gather(self.head, self.slots, self.log, flags, target)
         return target[:size], target
@@ -211,11 +223,8 @@ class Arena:
         both = np.concatenate(differing)
         return both[:, 0].copy(), both[:, 1].copy()
 
-    def export(self, ids: Ids) -> tuple[NDArray[np.int32], NDArray[np.uint32], Bytes]:
-        """The texts of ids one after the other, each once, and their sizes; first, which of them each id is.
-
-        They are numbered from 1 on; 0 stays 0.
-        """
+    def export(self, ids: Ids) -> tuple[NDArray[np.int32], Folded]:
+        """The texts of ids, each once; first, which of them each id is: they are numbered from 1 on, 0 stays 0."""
         wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
         named = np.zeros(self.slots.size // 2, dtype=np.int32)
         numbers = np.empty(wanted.size, dtype=np.int32)
@@ -224,24 +233,28 @@ class Arena:
         if count < 0:
             raise KeyError("the arena lacks a term")
         places = places[:count]
-        offsets = np.zeros(count + 1, dtype=np.int64)
-        np.cumsum(places[:, 1], out=offsets[1:])
-        texts = np.empty(int(offsets[-1]) + 4 * SLACK, dtype=np.uint8)
-        lay_out(self.log, places, offsets, texts)
-        return numbers, places[:, 1].astype(np.uint32), texts[: int(offsets[-1])]
+        shared = np.empty(count, dtype=np.uint8)
+        rests = np.empty(int(places[:, 1].sum()) + 4 * SLACK, dtype=np.uint8)
+        size = fold(self.log, places, shared, rests)
+        return numbers, Folded(shared, (places[:, 1] - shared).astype(np.uint32), rests[:size])
 
-    def enter(self, sizes: NDArray[np.uint32], texts: bytes | memoryview | Bytes) -> Ids:
+    def enter(self, terms: Folded) -> Ids:
         """The ids, by number, of texts that another arena has exported; the first is 0."""
-        total = int(sizes.sum(dtype=np.int64))
-        if total != len(texts):
+        sizes = terms.shared.astype(np.int64) + terms.sizes
+        if int(terms.sizes.sum(dtype=np.int64)) != len(terms.rests) or (
+            sizes.size and (terms.shared[0] or (terms.shared[1:] > sizes[:-1]).any())
+        ):
             raise ValueError("not the texts of an arena")
+        total = int(sizes.sum())
         self.reserve(0, total + kernel.RECORD * sizes.size)
-        # The kernel may look beyond a text's end.
-        source = np.empty(total + 4 * SLACK, dtype=np.uint8)
-        source[:total] = np.frombuffer(texts, dtype=np.uint8)
+        # The kernels may look beyond a text's end.
+        rests = np.empty(len(terms.rests) + 4 * SLACK, dtype=np.uint8)
+        rests[: len(terms.rests)] = np.frombuffer(terms.rests, dtype=np.uint8)
+        texts = np.empty(total + 4 * SLACK, dtype=np.uint8)
+        unfold(rests, terms.shared, terms.sizes, texts)
         ids = np.zeros(sizes.size + 1, dtype=np.int64)
         pending = np.empty((kernel.PENDING, 4), dtype=np.int64)
-        start, at = 0, source.ctypes.data
+        start, at = 0, texts.ctypes.data
         while start < sizes.size:
             start, at = kernel.enter(self.head, self.slots, self.log, at, sizes, start, pending, ids[1:])
             if start < sizes.size:
@@ -265,9 +278,10 @@ class Arena:
         kernel.mark(self.slots, np.ascontiguousarray(live, dtype=np.int64).ravel(), flags)
         if self.head[kernel.COLLIDED]:
             kernel.close_over(self.head, self.slots, self.log, flags)
-        kept, log = self._gather(flags, room=_LEAST_LOG)
+        # As much again will come before the next time: to make room twice would cost as much as this.
+        kept, log = self._gather(flags, spare=True)
         self.log = log
         slots = _LEAST_SLOTS
-        while slots < 2 * (int(np.count_nonzero(flags)) + 8):
+        while kernel.crowded(2 * int(np.count_nonzero(flags)) + 8, slots):
             slots *= 2
         self._index(slots, kept.size)

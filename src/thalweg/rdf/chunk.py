@@ -13,11 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.kernels.times import NO_TIME
-from thalweg.rdf.arena import Arena, Ids
+from thalweg.rdf.arena import Arena, Folded, Ids
 
 __all__ = ["NO_TIME", "Chunk", "Reject", "replace_ids"]
 
-_MAGIC = b"TWC3"
+_MAGIC = b"TWC4"
 _HEADER = struct.Struct("<4sBxxxQQ")
 _COLUMNS = ("number", "g", "s", "p", "o", "time", "op")
 
@@ -80,12 +80,13 @@ class Chunk:
     def pack(self, arena: Arena) -> bytes:
         """The chunk and the terms that it needs, as bytes.
 
-        Terms are numbered within the chunk, and columns are as narrow as their values: what is sent is paid for several
-        times on the way.
+        Terms are numbered within the chunk and begin where they differ from the one before, columns are as narrow as
+        their values: what is sent is paid for several times on the way.
         """
-        numbers, sizes, texts = arena.export(np.concatenate([self.g, self.s, self.p, self.o]))
-        steps = np.diff(self.number, prepend=0)
-        columns = [_narrow(column) for column in (steps, *numbers.reshape(4, -1), self.time, self.op, sizes)]
+        numbers, terms = arena.export(np.concatenate([self.g, self.s, self.p, self.o]))
+        g, s, p, o = numbers.reshape(4, -1)
+        rows = _steps(self.number), _steps(g), _steps(s), p, o, self.time, self.op
+        columns = [_narrow(column) for column in (*rows, terms.shared, terms.sizes)]
         front = json.dumps(
             {
                 "statements": self.statements,
@@ -95,11 +96,13 @@ class Chunk:
                 "source": self.source,
                 "rejects": [asdict(reject) for reject in self.rejects],
                 "rows": len(self),
-                "terms": len(sizes),
+                "terms": len(terms.sizes),
                 "columns": [c if isinstance(c, int) else c.dtype.str for c in columns],
             }
         ).encode()
-        body = b"".join([front, *(c.data for c in columns if not isinstance(c, int)), texts.data])
+        parts = [np.frombuffer(terms.rests, np.uint8)]
+        parts[:0] = [column for column in columns if not isinstance(column, int)]
+        body = b"".join([front, *(part.data for part in parts)])
         squeezed = pa.compress(body, codec="lz4_raw", asbytes=True)
         pays = len(squeezed) < len(body) * 9 // 10
         header = _HEADER.pack(_MAGIC, int(pays), len(body), len(front))
@@ -118,31 +121,30 @@ class Chunk:
             body = memoryview(pa.decompress(pa.py_buffer(body), size, codec="lz4_raw", asbytes=True))
         front = json.loads(bytes(body[:front_size]))
         at = front_size
-        columns = []
-        lengths = [front["rows"]] * len(_COLUMNS) + [front["terms"]]
+        columns: list[NDArray[Any]] = []
+        lengths = [front["rows"]] * len(_COLUMNS) + [front["terms"]] * 2
         for kind, length in zip(front["columns"], lengths, strict=True):
             if isinstance(kind, int):
                 columns.append(np.full(length, kind, dtype=np.int64))
             else:
-                columns.append(np.frombuffer(body, np.dtype(kind), length, at).astype(np.int64))
-                at += columns[-1].size * np.dtype(kind).itemsize
-        steps, *numbers, time, op, sizes = columns
-        ids = arena.enter(sizes.astype(np.uint32), body[at:])
-        g, s, p, o = (ids[column] for column in numbers)
+                columns.append(np.frombuffer(body, np.dtype(kind), length, at))
+                at += columns[-1].nbytes
+        number, g, s, p, o, time, op, shared, sizes = columns
+        ids = arena.enter(Folded(shared.astype(np.uint8), sizes.astype(np.uint32), body[at:]))
         return Chunk(
             statements=front["statements"],
             lines=front["lines"],
-            number=np.cumsum(steps),
-            g=g,
-            s=s,
-            p=p,
-            o=o,
-            time=time,
+            number=_sums(number),
+            g=ids[_sums(g)],
+            s=ids[_sums(s)],
+            p=ids[p],
+            o=ids[o],
+            time=time.astype(np.int64),
             bnodes=front["bnodes"],
             rejects=tuple(Reject(**reject) for reject in front["rejects"]),
             unnamed=front["unnamed"],
             source=front["source"],
-            op=op,
+            op=op.astype(np.int64),
         )
 
     @staticmethod
@@ -188,6 +190,15 @@ class Chunk:
         return replace(self, g=g, s=s, p=p, o=o)
 
 
+def _steps(column: NDArray[Any]) -> NDArray[Any]:
+    """What each value adds to the one before: little, where they come in order."""
+    return np.diff(column, prepend=column.dtype.type(0))
+
+
+def _sums(steps: NDArray[Any]) -> Ids:
+    return np.cumsum(steps, dtype=np.int64)
+
+
 def _narrow(column: NDArray[Any]) -> NDArray[Any] | int:
     """The column in as few bytes as it fits into; if all values are the same, that value."""
     if not column.size:
@@ -195,8 +206,9 @@ def _narrow(column: NDArray[Any]) -> NDArray[Any] | int:
     low, high = int(column.min()), int(column.max())
     if low == high:
         return low
-    kinds = (np.uint8, np.uint16, np.uint32) if low >= 0 else ()
-    return column.astype(next((kind for kind in kinds if high <= np.iinfo(kind).max), np.int64))
+    kinds = (np.uint8, np.uint16, np.uint32) if low >= 0 else (np.int8, np.int16, np.int32)
+    fits = (kind for kind in kinds if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
+    return column.astype(next(fits, np.int64))
 
 
 def replace_ids(column: Ids, old: Ids, new: Ids) -> Ids:

@@ -26,7 +26,7 @@ from thalweg.spark.routing import EVENTS, Router
 
 CHUNK_SCHEMA = (
     "key int, shard int, stream string, source string, seq long, part int, syntax string, last boolean, "
-    "bytes long, statements long, kept long, sent long, rejected long, micros long, chunk binary"
+    "bytes long, statements long, kept long, sent long, reading long, chunk binary"
 )
 _ARROW = pa.schema(
     [
@@ -42,8 +42,7 @@ _ARROW = pa.schema(
         pa.field("statements", pa.int64()),
         pa.field("kept", pa.int64()),
         pa.field("sent", pa.int64()),
-        pa.field("rejected", pa.int64()),
-        pa.field("micros", pa.int64()),
+        pa.field("reading", pa.int64()),
         pa.field("chunk", pa.binary()),
     ]
 )
@@ -199,14 +198,13 @@ def nothing(source: str, reason: str = "") -> Chunk:
 
 
 def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part, begun: int) -> pa.RecordBatch:
-    """The parcels of a chunk, a row each; counts are in the first, as is the time since the work was `begun`."""
+    """The parcels of a chunk, a row each; counts are in the first, as is the time of `reading` since it was `begun`."""
     arena, chunk, size = part
     counts = {
         "bytes": size,
         "statements": chunk.statements,
         "kept": int(np.count_nonzero(chunk.p)),
-        "rejected": len(chunk.rejects),
-        "micros": 0,
+        "reading": 0,
     }
     rows: list[dict[str, Any]] = []
     for shard, stream, parcel in reading.router.split(cells["stream"], mode, chunk, arena):
@@ -217,5 +215,5 @@ def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part, begun:
             {**cells, **counts, "stream": stream, "key": key, "shard": shard, "sent": sent, "chunk": packed}
         )
         counts = dict.fromkeys(counts, 0)
-    rows[0]["micros"] = (perf_counter_ns() - begun) // 1000
+    rows[0]["reading"] = (perf_counter_ns() - begun) // 1000
     return pa.RecordBatch.from_pylist(rows, schema=_ARROW)

@@ -10,7 +10,8 @@ import json
 import os
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter_ns
@@ -28,7 +29,7 @@ from thalweg.spark.jobs import Job
 from thalweg.spark.keepers import Engine, Mark
 from thalweg.spark.live import Arrival, Entry, Standing, Turn
 
-FORMAT = 4
+FORMAT = 5
 HEADER_SCHEMA = (
     "format int, job string, token string, version long, digest long, first long, next long, standing binary"
 )
@@ -36,8 +37,10 @@ ENTRY_SCHEMA = (
     "stream string, mode string, latest long, clock long, watermark long, last boolean, "
     "before binary, chunks binary"
 )
-_COUNTS = ("events", "late", "rejected", "replayed", "held", "micros", "engine")
-OUTPUT_SCHEMA = f"shard int, {', '.join(f'{name} long' for name in _COUNTS)}, results binary"
+_READ = ("bytes", "statements", "kept", "sent", "reading")
+COUNTS = (*_READ, "events", "late", "rejected", "replayed", "held", "micros", "engine")
+"""What a shard tells of a batch; `reading`, `micros` (here) and `engine` (a part of that) are microseconds."""
+OUTPUT_SCHEMA = f"shard int, {', '.join(f'{name} long' for name in COUNTS)}, results binary"
 
 
 @dataclass
@@ -78,7 +81,9 @@ class Host(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """One batch of one shard: chunks in, results and counts out."""
-        yield from self._batch(self.job.reading.keys.index(int(key[0])), sorted(_arrivals(rows)), timerValues)
+        read: Counter[str] = Counter()
+        arrived = sorted(_arrivals(rows, read))
+        yield from self._batch(self.job.reading.keys.index(int(key[0])), arrived, read, timerValues)
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -87,9 +92,11 @@ class Host(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """Some stream has been silent for too long: the others go on without it."""
-        yield from self._batch(self.job.reading.keys.index(int(key[0])), [], timerValues)
+        yield from self._batch(self.job.reading.keys.index(int(key[0])), [], {}, timerValues)
 
-    def _batch(self, shard: int, arrived: list[Arrival], timers: TimerValues) -> Iterator[pd.DataFrame]:
+    def _batch(
+        self, shard: int, arrived: list[Arrival], read: Mapping[str, int], timers: TimerValues
+    ) -> Iterator[pd.DataFrame]:
         header = self._load()
         now = timers.getCurrentProcessingTimeInMs() if self.job.idle is not None else 0
         mark = header.mark
@@ -102,23 +109,24 @@ class Host(StatefulProcessor):
             replayed = self._catch_up(engine, header) if not engine.ready else 0
             for blob in engine.batch(arrived, now, header.next, header.mark):
                 spent += perf_counter_ns() - begun
-                yield _output(shard, results=blob)
+                yield _output(shard, {}, blob)
                 begun = perf_counter_ns()
             turn = engine.turn
         if self.job.idle is not None:
             self._wake_up(turn.wake_up)
         self._tell(shard, header.version - 1, turn)
         self._store(header, turn, arrived)
-        yield _output(
-            shard,
-            events=turn.events,
-            late=len(turn.late),
-            rejected=len(turn.rejects),
-            replayed=replayed,
-            held=turn.held,
-            micros=(spent + perf_counter_ns() - begun) // 1000,
-            engine=turn.micros,
-        )
+        counts = {
+            **read,
+            "events": turn.events,
+            "late": len(turn.late),
+            "rejected": len(turn.rejects),
+            "replayed": replayed,
+            "held": turn.held,
+            "micros": (spent + perf_counter_ns() - begun) // 1000,
+            "engine": turn.micros,
+        }
+        yield _output(shard, counts)
 
     def _wake_up(self, instant: int | None) -> None:
         """Leave one timer: that of the next stream that will have been silent for too long."""
@@ -188,16 +196,18 @@ class Host(StatefulProcessor):
             _write(self.job.late, name, (asdict(late) for late in turn.late))
 
 
-def _arrivals(frames: Iterable[pd.DataFrame]) -> Iterator[Arrival]:
+def _arrivals(frames: Iterable[pd.DataFrame], read: Counter[str]) -> Iterator[Arrival]:
+    """The packed chunks in rows of the encoding step, whose counts are added to `read`."""
     for frame in frames:
+        read.update({name: int(frame[name].sum()) for name in _READ})
         columns = (frame[name].tolist() for name in Arrival._fields)
         for seq, stream, part, source, syntax, last, chunk in zip(*columns, strict=True):
             yield Arrival(int(seq), stream, int(part), source, syntax, bool(last), bytes(chunk))
 
 
-def _output(shard: int, results: bytes | None = None, **counts: int) -> pd.DataFrame:
-    cells = {**dict.fromkeys(_COUNTS, 0), **counts}
-    return pd.DataFrame({"shard": [shard], **{name: [cells[name]] for name in _COUNTS}, "results": [results]})
+def _output(shard: int, counts: Mapping[str, int], results: bytes | None = None) -> pd.DataFrame:
+    cells = {name: [counts.get(name, 0)] for name in COUNTS}
+    return pd.DataFrame({"shard": [shard], **cells, "results": [results]})
 
 
 def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> None:

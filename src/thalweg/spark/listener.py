@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQueryListener
 
-READ, ENGINE, ANSWER = "thalweg_read", "thalweg_engine", "thalweg_answer"
+ENGINE, ANSWER = "thalweg_engine", "thalweg_answer"
 """The names of the observed metrics in a query's progress."""
 
 
@@ -69,9 +69,9 @@ class Step:
 def step_of(progress: Any) -> Step | None:
     """The step that a `StreamingQueryProgress` tells of; None for a query that is not ours."""
     metrics = progress.observedMetrics or {}
-    if READ not in metrics:
+    if ENGINE not in metrics:
         return None
-    read, engine, answer = (_counts(metrics.get(name)) for name in (READ, ENGINE, ANSWER))
+    engine, answer = (_counts(metrics.get(name)) for name in (ENGINE, ANSWER))
     operators = progress.stateOperators
     return Step(
         query=progress.name or str(progress.id),
@@ -79,11 +79,11 @@ def step_of(progress: Any) -> Step | None:
         batch=progress.batchId,
         at=progress.timestamp,
         seconds=progress.durationMs.get("triggerExecution", progress.batchDuration) / 1000,
-        bytes=read.get("bytes", 0),
-        triples=read.get("statements", 0),
-        pruned=read.get("statements", 0) - read.get("kept", 0),
-        sent=read.get("sent", 0),
-        sent_most=read.get("sent_most", 0),
+        bytes=engine.get("bytes", 0),
+        triples=engine.get("statements", 0),
+        pruned=engine.get("statements", 0) - engine.get("kept", 0),
+        sent=engine.get("sent", 0),
+        sent_most=engine.get("sent_most", 0),
         events=engine.get("events", 0),
         results=answer.get("results", 0),
         late=engine.get("late", 0),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from thalweg.answers import Row
@@ -22,9 +22,9 @@ from thalweg.rdf.framing import Mode
 from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
-from thalweg.spark.host import OUTPUT_SCHEMA, Host
+from thalweg.spark.host import COUNTS, OUTPUT_SCHEMA, Host
 from thalweg.spark.jobs import Job
-from thalweg.spark.listener import ANSWER, ENGINE, READ, Listener, Step
+from thalweg.spark.listener import ANSWER, ENGINE, Listener, Step
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_rocksdb
@@ -59,7 +59,7 @@ def run(
     length), the event's graph ([NOW] only), and the bindings, terms as N-Triples. `columns` makes columns of them. A
     text that is wrong or not supported is refused here. `stream` is what a query without a stream reads.
     `quarantine` and `late` are folders for what was refused and what came too late, as JSON lines; both are
-    always counted in the progress of the query (`thalweg_read`, `thalweg_engine`). `drain` lets time run on
+    always counted in the progress of the query (`thalweg_engine`). `drain` lets time run on
     after the end of finite streams until the windows are empty.
 
     `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
@@ -90,11 +90,6 @@ def run(
     )
     require_rocksdb(spark)
     chunks = uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA)
-    chunks = chunks.observe(
-        READ,
-        *_sums("bytes", "statements", "kept", "sent", "rejected", "micros"),
-        _most_of("sent", len(job.reading.keys)).alias("sent_most"),
-    )
     packed = (
         chunks.groupBy("key")
         .transformWithStateInPandas(
@@ -103,26 +98,16 @@ def run(
             outputMode="Append",
             timeMode="None" if idle is None else "ProcessingTime",
         )
-        # A shard tells its counts in a row of their own, once in a batch.
+        # A shard tells its counts, and those of the reading, in a row of their own, once in a batch.
         .observe(
             ENGINE,
-            *_sums("events", "late", "rejected", "replayed", "held", "micros", "engine"),
-            F.max("held").alias("held_most"),
+            *(F.sum(name).alias(name) for name in COUNTS),
+            *(F.max(name).alias(f"{name}_most") for name in ("sent", "held")),
             F.count_if(F.col("results").isNull()).alias("shards"),
         )
     )
     blobs = packed.select("results").where("results is not null")
     return blobs.mapInArrow(unpack_results, RESULT_SCHEMA).observe(ANSWER, F.count("*").alias("results"))
-
-
-def _sums(*names: str) -> Iterator[Column]:
-    return (F.sum(name).alias(name) for name in names)
-
-
-def _most_of(name: str, shards: int) -> Column:
-    """The largest among the sums of a column over the rows of each shard."""
-    sums = [F.sum(F.when(F.col("shard") == shard, F.col(name))) for shard in range(shards)]
-    return F.greatest(*sums) if shards > 1 else sums[0]
 
 
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
