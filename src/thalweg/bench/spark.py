@@ -237,7 +237,7 @@ def _on_spark(
     spark.conf.set("spark.sql.shuffle.partitions", str(shards))
     events = on_spark.read(spark, str(source), stream=STREAM, settle="0", maxBytesPerTrigger=str(limit))
     checkpoint = tempfile.mkdtemp(dir=folder)
-    writer = on_spark.run(events, text, shards=shards).writeStream
+    writer = on_spark.run(events, text, shards=shards, clocked=True).writeStream
     ends = [perf_counter()]
     begins: list[float] = []
 

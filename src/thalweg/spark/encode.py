@@ -62,6 +62,9 @@ class Reading:
     router: Router
     keys: tuple[int, ...] = (0,)
     """The key of each shard in Spark's shuffle."""
+    clocked: bool = False
+    """Whether to tell how long it took: rows of a task that is run again then differ, and Spark, which notices, repeats
+    all that was made of them."""
 
     def reader(self, arena: Arena, piece: dict[str, Any]) -> Reader:
         """A reader of one piece into an arena, as the in-process runner makes it."""
@@ -198,7 +201,7 @@ def nothing(source: str, reason: str = "") -> Chunk:
 
 
 def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part, begun: int) -> pa.RecordBatch:
-    """The parcels of a chunk, a row each; counts are in the first, as is the time of `reading` since it was `begun`."""
+    """The parcels of a chunk, a row each; counts are in the first, as is the time since the reading was `begun`."""
     arena, chunk, size = part
     counts = {
         "bytes": size,
@@ -215,5 +218,6 @@ def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part, begun:
             {**cells, **counts, "stream": stream, "key": key, "shard": shard, "sent": sent, "chunk": packed}
         )
         counts = dict.fromkeys(counts, 0)
-    rows[0]["reading"] = (perf_counter_ns() - begun) // 1000
+    if reading.clocked:
+        rows[0]["reading"] = (perf_counter_ns() - begun) // 1000
     return pa.RecordBatch.from_pylist(rows, schema=_ARROW)

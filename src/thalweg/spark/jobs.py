@@ -38,6 +38,7 @@ class Job:
         options: ReadOptions | None = None,
         shards: int = 1,
         sizes: Mapping[int, float] | None = None,
+        clocked: bool = False,
         **more: Any,
     ) -> Job:
         """A job for a query, spread over at most so many shards; what is wrong with the text is told here."""
@@ -45,7 +46,7 @@ class Job:
         query = session.register(text, stream=stream).query
         options = options or ReadOptions()
         shares = _shares(query, options, shards, sizes)
-        reading = Reading(session.prune(), options, Router(query, shares), keys_for(shares.shards))
+        reading = Reading(session.prune(), options, Router(query, shares), keys_for(shares.shards), clocked)
         return cls(text, stream, reading, **more)
 
     @property

@@ -52,6 +52,7 @@ def run(
     shards: int | None = None,
     sizes: Mapping[int, float] | None = None,
     idle: int | str | None = None,
+    clocked: bool = False,
 ) -> DataFrame:
     """The answer of a continuous query over a streaming frame of `format("rdf")` or `events`, as a streaming frame.
 
@@ -65,7 +66,8 @@ def run(
     `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
     16, unless told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if
     some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
-    brings later may be late.
+    brings later may be late. `clocked` also counts the time of the reading, for measurements: Spark then repeats more
+    than it must after a failure.
     """
     reading = ReadOptions(
         mode=mode,
@@ -82,6 +84,7 @@ def run(
         options=reading,
         shards=shards or min(partitions, _MOST_SHARDS),
         sizes=sizes,
+        clocked=clocked,
         lateness=lateness,
         drain=drain,
         quarantine=None if quarantine is None else os.path.abspath(quarantine),

@@ -84,6 +84,8 @@ def session(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(shards or cores),
         "spark.sql.adaptive.enabled": "false",
+        # Chunks are compressed already.
+        "spark.shuffle.compress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.streaming.metricsEnabled": "false",
         PROVIDER: ROCKSDB,
