@@ -204,7 +204,7 @@ def test_keepers_that_are_killed_are_replaced_by_the_log(spark: Any, tmp_path: P
         .start()
     )
     query.awaitTermination()
-    replayed = [step.observedMetrics["thalweg_engine"]["replayed"] for step in query.recentProgress]
+    replayed = [step.observedMetrics["thalweg"]["replayed"] for step in query.recentProgress]
     assert {number for number, entries in enumerate(replayed) if entries} >= set(killed) - {-1}
     assert len(set(killed)) > 2
     assert told(rows) == told(in_process(job_of(TEXT), {STREAM: file}))

@@ -43,6 +43,17 @@ def chain(first: int, last: int) -> bytes:
     )
 
 
+def test_rows_of_a_task_that_is_run_again_are_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "a.nt"
+    file.write_bytes(chain(0, 300) + b"nonsense\n")
+    job = job_of(TRIPLES.format(r=30), shards=2)
+    first, again = (chunks_of(job, "http://ex/s", file, piece_bytes=2000) for _ in range(2))
+    assert len(first) > 3
+    assert first == again
+    clocked = chunks_of(job_of(job.text, shards=2, clocked=True), "http://ex/s", file, piece_bytes=2000)
+    assert sum(sum(batch["reading"].to_pylist()) for batch in clocked) > 0
+
+
 @pytest.mark.parametrize(
     ("window", "operators"),
     [

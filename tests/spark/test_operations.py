@@ -23,7 +23,7 @@ from thalweg.cli import _main
 from thalweg.errors import UsageError
 from thalweg.io.progress import Interrupts
 from thalweg.spark.command import in_words
-from thalweg.spark.listener import ENGINE, Step, step_of
+from thalweg.spark.listener import COUNTED, Step, step_of
 from thalweg.spark.queries import Delivery, Steps, watch
 from thalweg.spark.results import ARROW
 from thalweg.spark.source import Options, RdfStreamReader
@@ -69,7 +69,7 @@ COUNTS = Row(
 
 
 def test_a_step_has_the_numbers_of_a_batch() -> None:
-    step = step_of(progress(thalweg_engine=COUNTS))
+    step = step_of(progress(thalweg=COUNTS))
     assert step is not None
     assert (step.query, step.batch, step.triples, step.pruned, step.quarantined) == ("i", 4, 100, 60, 2)
     assert (step.triples_per_second, step.skew, step.state_bytes, step.state_file_bytes) == (
@@ -90,12 +90,12 @@ def test_a_step_that_comes_through_connect_is_the_same() -> None:
         fields = [{"name": name} for name in row.asDict()]
         return Row(values=list(row), schema={"type": "struct", "fields": fields})
 
-    assert step_of(progress(**{ENGINE: apart(COUNTS)})) == step_of(progress(**{ENGINE: COUNTS}))
+    assert step_of(progress(**{COUNTED: apart(COUNTS)})) == step_of(progress(**{COUNTED: COUNTS}))
 
 
 def test_batches_of_other_queries_and_empty_ones_are_no_trouble() -> None:
     assert step_of(progress(somebodys=Row(rows=1))) is None
-    empty = step_of(progress(thalweg_engine=Row(bytes=None, statements=None, kept=None)))
+    empty = step_of(progress(thalweg=Row(bytes=None, statements=None, kept=None)))
     assert empty is not None
     assert (empty.triples, empty.skew) == (0, 1.0)
 
@@ -143,7 +143,7 @@ def test_a_stop_waits_until_rows_that_were_told_are_committed_and_lets_no_others
     told: list[Any] = []
     delivery = Delivery(lambda rows: told.append(list(rows)))
     steps: Steps = SimpleQueue()
-    step = step_of(progress(thalweg_engine=COUNTS))
+    step = step_of(progress(thalweg=COUNTS))
     assert step is not None
 
     def too_late() -> None:

@@ -37,7 +37,7 @@ def graphs(first: int, last: int, *, every: int = 1000) -> bytes:
 
 
 def engine(progress: list[Any], name: str) -> list[int]:
-    return [step.observedMetrics["thalweg_engine"][name] for step in progress]
+    return [step.observedMetrics["thalweg"][name] for step in progress]
 
 
 def test_a_stream_that_is_restarted_twice_gives_the_answers_of_one_process(

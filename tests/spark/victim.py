@@ -75,7 +75,7 @@ def main(folder: str, master: str) -> None:
     )
     query.awaitTermination()
     steps = [step for step in query.recentProgress if step.numInputRows]
-    print("replayed", *(step.observedMetrics["thalweg_engine"]["replayed"] for step in steps), flush=True)
+    print("replayed", *(step.observedMetrics["thalweg"]["replayed"] for step in steps), flush=True)
     spark.stop()
 
 

@@ -15,11 +15,14 @@ from time import perf_counter
 from typing import Any
 
 from thalweg.bench.dynamic import random_triples
-from thalweg.bench.lubm import NAMES, drain_file
+from thalweg.bench.lubm import NAMES
 from thalweg.bench.report import Report, best_seconds
 from thalweg.bench.workload import STREAM, lay_out, query_text
+from thalweg.engine import Session
+from thalweg.io.files import read_events
 from thalweg.lang import parse
 from thalweg.plan.shares import plan_shares
+from thalweg.spark.results import columns_of
 
 HEAVY = (
     "SELECT DISTINCT ?x FROM STREAM <{stream}> [RANGE 20000] WHERE {{ "
@@ -207,7 +210,16 @@ def cached(report: Report, plain: Path, windows: Sequence[int]) -> None:
 
 
 def _seconds(plain: Path, text: str, laps: int) -> float:
-    return drain_file(plain, text, laps)[0]
+    """From a file, so many times over, to rows of the answer as Spark gets them, on one core of this process."""
+    session = Session()
+    query = session.register(text)
+    events = read_events([plain] * laps, STREAM, session.arena, session.prune())
+    session.keep(lambda: [events.live()])
+    start = perf_counter()
+    for batch in events:
+        session.push_events(batch)
+        columns_of(query, session.arena, query.drain())
+    return perf_counter() - start
 
 
 def _on_spark(
@@ -255,13 +267,13 @@ def _on_spark(
         query.awaitTermination()
     finally:
         shutil.rmtree(checkpoint, ignore_errors=True)
-    told = [step for step in query.recentProgress if step.observedMetrics.get("thalweg_engine")]
+    told = [step for step in query.recentProgress if step.observedMetrics.get("thalweg")]
     told = told[_WARM : _WARM + batches]
     # From the end of what came between to the end of the next batch: commits and planning are a part of it.
     turns = [end - begin for begin, end in zip(begins, ends[2:], strict=False)][_WARM - 1 :][:batches]
     if between is None:
         turns = [step.durationMs["triggerExecution"] / 1000 for step in told]
-    counts = [step.observedMetrics["thalweg_engine"] for step in told]
+    counts = [step.observedMetrics["thalweg"] for step in told]
     named = {"read_us": "reading", "host_us": "micros", "engine_us": "engine"}
     names = {name: named.get(name, name) for name in ("statements", "kept", "sent", *named)}
     return Steady(

@@ -38,7 +38,7 @@ ENTRY_SCHEMA = (
     "before binary, chunks binary"
 )
 _READ = ("bytes", "statements", "kept", "sent", "reading")
-COUNTS = (*_READ, "events", "late", "rejected", "replayed", "held", "micros", "engine")
+COUNTS = (*_READ, "events", "answers", "late", "rejected", "replayed", "held", "micros", "engine")
 """What a shard tells of a batch; `reading`, `micros` (here) and `engine` (a part of that) are microseconds."""
 OUTPUT_SCHEMA = f"shard int, {', '.join(f'{name} long' for name in COUNTS)}, results binary"
 
@@ -119,6 +119,7 @@ class Host(StatefulProcessor):
         counts = {
             **read,
             "events": turn.events,
+            "answers": turn.answers,
             "late": len(turn.late),
             "rejected": len(turn.rejects),
             "replayed": replayed,

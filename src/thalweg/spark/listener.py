@@ -9,8 +9,8 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQueryListener
 
-ENGINE, ANSWER = "thalweg_engine", "thalweg_answer"
-"""The names of the observed metrics in a query's progress."""
+COUNTED = "thalweg"
+"""The name of the observed metrics in a query's progress."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Step:
 def step_of(progress: Any) -> Step | None:
     """The step that a `StreamingQueryProgress` tells of; None for a query that is not ours."""
     metrics = progress.observedMetrics or {}
-    if ENGINE not in metrics:
+    if COUNTED not in metrics:
         return None
-    engine, answer = (_counts(metrics.get(name)) for name in (ENGINE, ANSWER))
+    counts = _counts(metrics[COUNTED])
     operators = progress.stateOperators
     return Step(
         query=progress.name or str(progress.id),
@@ -79,20 +79,20 @@ def step_of(progress: Any) -> Step | None:
         batch=progress.batchId,
         at=progress.timestamp,
         seconds=progress.durationMs.get("triggerExecution", progress.batchDuration) / 1000,
-        bytes=engine.get("bytes", 0),
-        triples=engine.get("statements", 0),
-        pruned=engine.get("statements", 0) - engine.get("kept", 0),
-        sent=engine.get("sent", 0),
-        sent_most=engine.get("sent_most", 0),
-        events=engine.get("events", 0),
-        results=answer.get("results", 0),
-        late=engine.get("late", 0),
+        bytes=counts.get("bytes", 0),
+        triples=counts.get("statements", 0),
+        pruned=counts.get("statements", 0) - counts.get("kept", 0),
+        sent=counts.get("sent", 0),
+        sent_most=counts.get("sent_most", 0),
+        events=counts.get("events", 0),
+        results=counts.get("answers", 0),
+        late=counts.get("late", 0),
         # What the reader refuses is handed to the engine, which counts it with its own.
-        quarantined=engine.get("rejected", 0),
-        replayed=engine.get("replayed", 0),
-        shards=engine.get("shards", 0),
-        held=engine.get("held", 0),
-        held_most=engine.get("held_most", 0),
+        quarantined=counts.get("rejected", 0),
+        replayed=counts.get("replayed", 0),
+        shards=counts.get("shards", 0),
+        held=counts.get("held", 0),
+        held_most=counts.get("held_most", 0),
         state_rows=sum(operator.numRowsTotal for operator in operators),
         state_bytes=sum(operator.memoryUsedBytes for operator in operators),
         state_file_bytes=sum(operator.customMetrics.get("rocksdbSstFileSize", 0) for operator in operators),

@@ -104,6 +104,8 @@ class Turn:
     standing: Standing = field(default_factory=Standing)
     rejects: list[Reject] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
+    answers: int = 0
+    """Rows of the results."""
     events: int = 0
     held: int = 0
     micros: int = 0
@@ -263,7 +265,9 @@ class Live:
     def _results(self) -> Iterator[bytes]:
         """What is new in the answer, packed."""
         self._undrained = 0
-        return pack_results(self.query, self.session.arena)
+        delta = self.query.drain()
+        self.turn.answers += len(delta)
+        return pack_results(self.query, self.session.arena, delta)
 
     def _stand(self) -> Standing:
         """Where the engine stands now."""

@@ -24,7 +24,7 @@ from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, OUTPUT_SCHEMA, Host
 from thalweg.spark.jobs import Job
-from thalweg.spark.listener import ANSWER, ENGINE, Listener, Step
+from thalweg.spark.listener import COUNTED, Listener, Step
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_rocksdb
@@ -60,7 +60,7 @@ def run(
     length), the event's graph ([NOW] only), and the bindings, terms as N-Triples. `columns` makes columns of them. A
     text that is wrong or not supported is refused here. `stream` is what a query without a stream reads.
     `quarantine` and `late` are folders for what was refused and what came too late, as JSON lines; both are
-    always counted in the progress of the query (`thalweg_engine`). `drain` lets time run on
+    always counted in the progress of the query (`thalweg`). `drain` lets time run on
     after the end of finite streams until the windows are empty.
 
     `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
@@ -103,14 +103,14 @@ def run(
         )
         # A shard tells its counts, and those of the reading, in a row of their own, once in a batch.
         .observe(
-            ENGINE,
+            COUNTED,
             *(F.sum(name).alias(name) for name in COUNTS),
             *(F.max(name).alias(f"{name}_most") for name in ("sent", "held")),
             F.count_if(F.col("results").isNull()).alias("shards"),
         )
     )
     blobs = packed.select("results").where("results is not null")
-    return blobs.mapInArrow(unpack_results, RESULT_SCHEMA).observe(ANSWER, F.count("*").alias("results"))
+    return blobs.mapInArrow(unpack_results, RESULT_SCHEMA)
 
 
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:

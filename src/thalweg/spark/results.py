@@ -100,9 +100,8 @@ def _windows(query: Query, at: np.ndarray) -> pa.Array:
     return pa.StructArray.from_arrays(bounds, fields=list(kind))
 
 
-def pack_results(query: ContinuousQuery, arena: Arena) -> Iterator[bytes]:
-    """What a query has to say since the last time, as Arrow streams of some ten thousand rows each."""
-    delta = query.drain()
+def pack_results(query: ContinuousQuery, arena: Arena, delta: Delta) -> Iterator[bytes]:
+    """What a query has to say, as Arrow streams of some ten thousand rows each."""
     for start in range(0, len(delta), _ROWS):
         part = slice(start, start + _ROWS)
         batch = columns_of(

@@ -1,0 +1,58 @@
+"""Folded texts: each without the bytes that it shares with the one before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thalweg.kernels.texts import MOST_SHARED
+from thalweg.rdf.arena import Arena, Folded
+
+PREFIXES = [b"", b"<", b"<http://ex/", b"<http://ex/" + b"d" * 53, b"<" + b"e" * 63, b"<" + b"f" * 300]
+"""Common beginnings of no, few and many bytes, of exactly one block, and of more than can be left out."""
+
+texts = st.lists(
+    st.builds(lambda prefix, rest: prefix + rest, st.sampled_from(PREFIXES), st.binary(max_size=70)),
+    max_size=40,
+    unique=True,
+)
+
+
+def common(a: bytes, b: bytes) -> int:
+    return next((k for k in range(min(len(a), len(b))) if a[k] != b[k]), min(len(a), len(b)))
+
+
+@given(texts=texts)
+def test_folded_texts_share_as_much_as_they_can_and_come_back_whole(texts: list[bytes]) -> None:
+    arena = Arena()
+    numbers, terms = arena.export(np.array([arena.intern(text) for text in texts], dtype=np.int64))
+    assert numbers.tolist() == list(range(1, len(texts) + 1))
+    assert terms.shared.tolist() == [
+        min(common(before, text), MOST_SHARED) for before, text in zip([b"", *texts], texts, strict=False)
+    ]
+    rests = [text[size:] for text, size in zip(texts, terms.shared, strict=True)]
+    assert bytes(memoryview(np.asarray(terms.rests))) == b"".join(rests)
+    there = Arena()
+    ids = there.enter(terms)
+    assert [there.find(text) for text in texts] == ids[1:].tolist()
+    assert len(there) == len(texts)
+
+
+def folded(shared: list[int], sizes: list[int], rests: bytes) -> Folded:
+    return Folded(np.array(shared, np.uint8), np.array(sizes, np.uint32), memoryview(rests))
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        pytest.param(folded([1], [1], b"a"), id="the first shares with nothing"),
+        pytest.param(folded([0, 4], [3, 1], b"abcd"), id="more than the one before has"),
+        pytest.param(folded([0, 2], [3, 2], b"abcd"), id="too few bytes"),
+        pytest.param(folded([0], [3], b"abcd"), id="too many bytes"),
+    ],
+)
+def test_texts_that_nobody_has_folded_are_refused(terms: Folded) -> None:
+    with pytest.raises(ValueError, match="not the texts of an arena"):
+        Arena().enter(terms)
