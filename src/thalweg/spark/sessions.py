@@ -20,10 +20,13 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 JAVA_NEEDED = 17
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-# Java plans, and hands packed chunks on: its second compiler would take more of the cores, for minutes, than it ever
-# spares, and so would collectors with threads of their own. Every file of a checkpoint starts a process.
+# Java plans, and hands packed chunks and rows on: its second compiler would take more of the cores, for minutes, than
+# it spares, but for what runs very often; so would collectors with threads of their own. Every file of a checkpoint
+# starts a process.
 _JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m -Djdk.lang.Process.launchMechanism=VFORK"
+    "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=10000 -XX:Tier4CompileThreshold=60000 "
+    "-XX:Tier4BackEdgeThreshold=200000 -XX:+UseSerialGC -XX:MetaspaceSize=256m "
+    "-Djdk.lang.Process.launchMechanism=VFORK"
 )
 _INSTALL = (
     "install it (Debian, Ubuntu: openjdk-17-jre-headless; Fedora: java-21-openjdk-headless; "
@@ -79,8 +82,6 @@ def session(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "2g",
         "spark.python.daemon.module": "thalweg.spark.daemon",
-        # Small messages wait for each other's acknowledgement over TCP.
-        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(shards or cores),
         "spark.sql.adaptive.enabled": "false",
