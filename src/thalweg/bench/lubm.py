@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pyoxigraph
 
 from thalweg.algebra.nodes import Query
+from thalweg.answers import ContinuousQuery
 from thalweg.bench import workload
 from thalweg.bench.report import Report, best_seconds, resident_bytes
 from thalweg.bench.workload import STREAM, Encoded, best_costs, lay_out
@@ -117,8 +119,14 @@ def matching(report: Report, plain: Path, copies: int) -> None:
         report.add("matching", f"{name}, 10^6 to 10^3", grown, "x time", target=2, at_most=True)
 
 
-def drain_file(plain: Path, text: str, laps: int = 1) -> tuple[float, int, Session]:
-    """From the file to the answers in this process: seconds, results, and the session."""
+def _counted(query: ContinuousQuery, arena: Arena) -> int:
+    return len(query.drain())
+
+
+def drain_file(
+    plain: Path, text: str, laps: int = 1, take: Callable[[ContinuousQuery, Arena], int] = _counted
+) -> tuple[float, int, Session]:
+    """From the file to the answers in this process: seconds, results, and the session. `take` takes what is new."""
     session = Session()
     query = session.register(text)
     events = read_events([plain] * laps, STREAM, session.arena, session.prune())
@@ -127,7 +135,7 @@ def drain_file(plain: Path, text: str, laps: int = 1) -> tuple[float, int, Sessi
     start = time.perf_counter()
     for batch in events:
         session.push_events(batch)
-        results += len(query.drain())
+        results += take(query, session.arena)
     return time.perf_counter() - start, results, session
 
 

@@ -14,14 +14,14 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from thalweg.answers import ContinuousQuery
 from thalweg.bench.dynamic import random_triples
-from thalweg.bench.lubm import NAMES
+from thalweg.bench.lubm import NAMES, drain_file
 from thalweg.bench.report import Report, best_seconds
 from thalweg.bench.workload import STREAM, lay_out, query_text
-from thalweg.engine import Session
-from thalweg.io.files import read_events
 from thalweg.lang import parse
 from thalweg.plan.shares import plan_shares
+from thalweg.rdf.arena import Arena
 from thalweg.spark.results import columns_of
 
 HEAVY = (
@@ -119,8 +119,8 @@ def run(
 def steady(report: Report, plain: Path, folder: Path, copies: int, names: Sequence[str]) -> None:
     """The whole way on Spark with two cores, in batches of so many copies, against one core of one process.
 
-    In turns: after each batch the same query runs in one process, and in two beside each other, which is what two cores
-    of this machine can do at best. Machines that others use too are slower now than a moment ago.
+    In turns: after each batch the same query runs in one process, and in two beside each other, which is about what two
+    cores of this machine can do. Machines that others use too are slower now than a moment ago.
     """
     triples = plain.read_bytes().count(b"\n")
     with ProcessPoolExecutor(_ALL_CORES, mp_context=get_context("spawn")) as pool:
@@ -213,15 +213,11 @@ def cached(report: Report, plain: Path, windows: Sequence[int]) -> None:
 
 def _seconds(plain: Path, text: str, laps: int) -> float:
     """From a file, so many times over, to rows of the answer as Spark gets them, on one core of this process."""
-    session = Session()
-    query = session.register(text)
-    events = read_events([plain] * laps, STREAM, session.arena, session.prune())
-    session.keep(lambda: [events.live()])
-    start = perf_counter()
-    for batch in events:
-        session.push_events(batch)
-        columns_of(query, session.arena, query.drain())
-    return perf_counter() - start
+    return drain_file(plain, text, laps, _rows)[0]
+
+
+def _rows(query: ContinuousQuery, arena: Arena) -> int:
+    return int(columns_of(query, arena, query.drain()).num_rows)
 
 
 def _on_spark(
@@ -252,15 +248,17 @@ def _on_spark(
     events = on_spark.read(spark, str(source), stream=STREAM, settle="0", maxBytesPerTrigger=str(limit))
     checkpoint = tempfile.mkdtemp(dir=folder)
     writer = on_spark.run(events, text, shards=shards, clocked=True).writeStream
-    ends = [perf_counter()]
-    begins: list[float] = []
+    turns: list[float] = []
+    begun = perf_counter()
 
     def deliver(rows: Any, number: int) -> None:
+        # From the end of what came between to the end of the next batch: commits and planning are a part of it.
+        nonlocal begun
         rows.write.format("noop").mode("overwrite").save()
-        ends.append(perf_counter())
         if between is not None and _WARM <= number < _WARM + batches:
+            turns.append(perf_counter() - begun)
             between()
-        begins.append(perf_counter())
+        begun = perf_counter()
 
     # What a sink does with the rows is its own affair, here and in one process.
     writer = writer.foreachBatch(deliver) if between is not None else writer.format("noop")
@@ -271,8 +269,6 @@ def _on_spark(
         shutil.rmtree(checkpoint, ignore_errors=True)
     told = [step for step in query.recentProgress if step.observedMetrics.get("thalweg")]
     told = told[_WARM : _WARM + batches]
-    # From the end of what came between to the end of the next batch: commits and planning are a part of it.
-    turns = [end - begin for begin, end in zip(begins, ends[2:], strict=False)][_WARM - 1 :][:batches]
     if between is None:
         turns = [step.durationMs["triggerExecution"] / 1000 for step in told]
     counts = [step.observedMetrics["thalweg"] for step in told]

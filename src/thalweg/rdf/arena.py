@@ -31,7 +31,7 @@ class Folded(NamedTuple):
     """How many bytes are left out."""
     sizes: NDArray[np.uint32]
     """How many are there."""
-    rests: Bytes | memoryview
+    rests: Bytes
 
 
 class Arena:
@@ -249,7 +249,7 @@ class Arena:
         self.reserve(0, total + kernel.RECORD * sizes.size)
         # The kernels may look beyond a text's end.
         rests = np.empty(len(terms.rests) + 4 * SLACK, dtype=np.uint8)
-        rests[: len(terms.rests)] = np.frombuffer(terms.rests, dtype=np.uint8)
+        rests[: len(terms.rests)] = terms.rests
         texts = np.empty(total + 4 * SLACK, dtype=np.uint8)
         unfold(rests, terms.shared, terms.sizes, texts)
         ids = np.zeros(sizes.size + 1, dtype=np.int64)

@@ -100,9 +100,7 @@ class Chunk:
                 "columns": [c if isinstance(c, int) else c.dtype.str for c in columns],
             }
         ).encode()
-        parts = [np.frombuffer(terms.rests, np.uint8)]
-        parts[:0] = [column for column in columns if not isinstance(column, int)]
-        body = b"".join([front, *(part.data for part in parts)])
+        body = b"".join([front, *(c.data for c in columns if not isinstance(c, int)), terms.rests.data])
         squeezed = pa.compress(body, codec="lz4_raw", asbytes=True)
         pays = len(squeezed) < len(body) * 9 // 10
         header = _HEADER.pack(_MAGIC, int(pays), len(body), len(front))
@@ -130,7 +128,8 @@ class Chunk:
                 columns.append(np.frombuffer(body, np.dtype(kind), length, at))
                 at += columns[-1].nbytes
         number, g, s, p, o, time, op, shared, sizes = columns
-        ids = arena.enter(Folded(shared.astype(np.uint8), sizes.astype(np.uint32), body[at:]))
+        rests = np.frombuffer(body, np.uint8, offset=at)
+        ids = arena.enter(Folded(shared.astype(np.uint8), sizes.astype(np.uint32), rests))
         return Chunk(
             statements=front["statements"],
             lines=front["lines"],

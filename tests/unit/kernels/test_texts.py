@@ -33,7 +33,7 @@ def test_folded_texts_share_as_much_as_they_can_and_come_back_whole(texts: list[
         min(common(before, text), MOST_SHARED) for before, text in zip([b"", *texts], texts, strict=False)
     ]
     rests = [text[size:] for text, size in zip(texts, terms.shared, strict=True)]
-    assert bytes(memoryview(np.asarray(terms.rests))) == b"".join(rests)
+    assert terms.rests.tobytes() == b"".join(rests)
     there = Arena()
     ids = there.enter(terms)
     assert [there.find(text) for text in texts] == ids[1:].tolist()
@@ -41,7 +41,7 @@ def test_folded_texts_share_as_much_as_they_can_and_come_back_whole(texts: list[
 
 
 def folded(shared: list[int], sizes: list[int], rests: bytes) -> Folded:
-    return Folded(np.array(shared, np.uint8), np.array(sizes, np.uint32), memoryview(rests))
+    return Folded(np.array(shared, np.uint8), np.array(sizes, np.uint32), np.frombuffer(rests, np.uint8))
 
 
 @pytest.mark.parametrize(
