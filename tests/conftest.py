@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from thalweg.warmup import drop_stale_kernels
 
@@ -26,6 +26,8 @@ settings.register_profile(
     suppress_health_check=_SLOW_IS_FINE,
     print_blob=True,
 )
+# Shrinking a long example can take minutes: `unshrunk` shows the first one that fails as it is.
+settings.register_profile("unshrunk", settings.get_profile("test"), phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("THALWEG_HYPOTHESIS", "test"))
 
 

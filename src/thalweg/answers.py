@@ -37,7 +37,6 @@ class Late:
     at: int
     watermark: int
     event: int
-    triples: int
     reason: str
 
 

@@ -13,12 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Const, Query
+from thalweg.algebra.windows import Count
 from thalweg.answers import ContinuousQuery, Late, Stats, Stream
 from thalweg.errors import DataError, UsageError
 from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
-from thalweg.operators.runs import runs
+from thalweg.operators.derived import DerivedStreams
 from thalweg.operators.streamset import BEGINNING, Columns, Strategy, Streamset
 from thalweg.plan.program import store_key
 from thalweg.rdf.arena import Arena
@@ -94,6 +95,7 @@ class Session:
         self._pushes = 0
         self._readers: dict[str, Reader] = {}
         self._pool: ThreadPoolExecutor | None = None
+        self._derived = DerivedStreams()
 
     # Queries
 
@@ -105,18 +107,24 @@ class Session:
         `stream` is what a query reads that names no stream.
         """
         query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
+        named = [*query.streams, *([query.output] if query.output is not None else [])]
+        self._derived.check(query, {name: self._watermark(name) for name in named})
         home = self._home(query)
-        view = home.add(query, self.arena)
-        registered = ContinuousQuery(self.arena, query, view, home)
-        self._queries.append(registered)
-        self._prune = None
+        registered = ContinuousQuery(self.arena, query, home.add(query, self.arena), home)
+        self._add(registered)
         return registered
+
+    def _add(self, registered: ContinuousQuery) -> None:
+        self._queries.append(registered)
+        self._derived.add(registered.query, registered.view, registered.home)
+        self._prune = None
 
     def unregister(self, query: ContinuousQuery) -> None:
         """Lets a query go; what it has not been polled for is lost."""
         if query not in self._queries:
             raise UsageError("this query is not registered in this session")
         self._queries.remove(query)
+        self._derived.remove(query.view)
         query.home.remove(query.view, self.arena.intern)
         self._sets = [home for home in self._sets if len(home)]
         self._prune = None
@@ -151,14 +159,23 @@ class Session:
 
         That is everything where a window counts: what no pattern wants still pushes other elements out.
         """
-        if self._prune is None and any(registered.query.by_count for registered in self._queries):
-            self._prune = Prune.everything()
         if self._prune is None:
-            self._prune = Prune.of(
-                Signature(*(t.text.encode() if isinstance(t, Const) else None for t in pattern.terms))
+            # No reader brings the triples of a derived stream.
+            read = [
+                (registered.query, source)
                 for registered in self._queries
-                for pattern in registered.query.patterns
-            )
+                for source in registered.query.sources
+                if not all(stream in self._derived for stream in source.streams)
+            ]
+            if any(isinstance(source.window, Count) for _, source in read):
+                self._prune = Prune.everything()
+            else:
+                self._prune = Prune.of(
+                    Signature(*(t.text.encode() if isinstance(t, Const) else None for t in pattern.terms))
+                    for query, source in read
+                    for pattern in query.patterns
+                    if query.sources[pattern.source] is source
+                )
         return self._prune
 
     # Events
@@ -179,6 +196,7 @@ class Session:
         """
         if op not in _OPS:
             raise UsageError(f'op is "insert" or "delete", not {op!r}')
+        self._check_source(stream)
         time = _time(at)
         self._pushes += 1
         chunk = self._reader(stream).read(
@@ -189,33 +207,41 @@ class Session:
         rest[0], rest[1], rest[3] = time, -self._pushes, _OPS[op]
         rest[2] = self.arena.intern(f"<{name}>".encode()) if name else 0
         times, event, named, ops = rest
-        self._take(stream, (times, event, named, chunk.s, chunk.p, chunk.o, ops), time, 1, chunk.rejects)
+        rows: Columns = (times, event, named, chunk.s, chunk.p, chunk.o, ops)
+        if chunk.rejects:
+            self._reject(chunk.rejects)
+        state = self._stream(stream)
+        if time < state.watermark:
+            self._note_late(stream, time, state.watermark, -self._pushes)
+            rows = tuple(column[:0] for column in rows)
+        self._take(state, rows, time, 1)
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
-        rows = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o, batch.op)
-        self._take(batch.stream, rows, batch.clock, batch.events, batch.rejects, batch.before)
+        self._check_source(batch.stream)
+        if batch.rejects:
+            self._reject(batch.rejects)
+        rows: Columns = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o, batch.op)
+        state = self._stream(batch.stream)
+        late = self._late(state, batch)
+        if late is not None:
+            rows = tuple(column[~late[batch.places]] for column in rows)
+        self._take(state, rows, batch.clock, batch.events)
 
-    def _take(
-        self,
-        stream: str,
-        rows: Columns,
-        clock: int,
-        events: int,
-        rejects: tuple[Reject, ...],
-        before: Ints | None = None,
-    ) -> None:
-        """Takes rows of whole events; `clock` is the largest time of an event, with or without rows."""
-        state = self._stream(stream)
+    def _check_source(self, stream: str) -> None:
+        if stream in self._derived:
+            raise UsageError(
+                f"<{stream}> is derived from a registered query and takes no other events: push to another stream"
+            )
+
+    def _take(self, state: Stream, rows: Columns, clock: int, events: int) -> None:
+        """Takes rows of events that are not late; `clock` is the largest time of an event, with or without rows."""
+        stream = state.name
         self.stats.events += events
         self.stats.triples += len(rows[0])
-        if rejects:
-            self._reject(rejects)
         homes = [home for home in self._sets if stream in home.streams]
         if not homes:
             self.stats.unheard += events
-        if len(rows[0]):
-            rows = self._in_time(state, rows, before)
         state.clock = max(state.clock, clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
@@ -224,9 +250,11 @@ class Session:
         self._run(homes, len(rows[0]))
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
-        """Sets the watermark of one stream or of all: no event before it will come."""
+        """Sets the watermark of one stream or of all source streams: no event before it will come."""
         time = _time(at)
-        names = [stream] if stream is not None else self.streams
+        if stream is not None:
+            self._check_source(stream)
+        names = [stream] if stream is not None else self._source_streams
         for name in names:
             state = self._stream(name)
             state.watermark = max(state.watermark, time)
@@ -236,12 +264,14 @@ class Session:
         self._run([home for home in self._sets if not set(names).isdisjoint(home.streams)])
 
     def finish(self, stream: str | None = None, *, drain: bool = False) -> None:
-        """Ends one stream or all: nothing more will come.
+        """Ends one stream or all source streams: nothing more will come.
 
         When all streams of a query have ended, its last instant is complete. With `drain`, time then runs on
         until its windows are empty.
         """
-        names = [stream] if stream is not None else self.streams
+        if stream is not None:
+            self._check_source(stream)
+        names = [stream] if stream is not None else self._source_streams
         homes = [home for home in self._sets if not set(names).isdisjoint(home.streams)]
         for home in homes:
             home.finish(names, drain=drain)
@@ -251,6 +281,11 @@ class Session:
     def streams(self) -> list[str]:
         """The streams that some query reads or some event came on."""
         return list(dict.fromkeys([*self._streams, *(name for home in self._sets for name in home.streams)]))
+
+    @property
+    def _source_streams(self) -> list[str]:
+        """The streams that no query of the session makes."""
+        return [name for name in self.streams if name not in self._derived]
 
     # Saving
 
@@ -275,6 +310,7 @@ class Session:
             yield from home.live_ids()
         for roots in self._roots:
             yield from roots()
+        yield from self._derived.live_ids()
 
     # Outputs beside the answers
 
@@ -288,9 +324,7 @@ class Session:
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter to some query, or None where all of it does."""
-        horizons = [home.horizon() for home in self._sets]
-        known = [horizon for horizon in horizons if horizon is not None]
-        return min(known) if known and len(known) == len(horizons) else None
+        return self._derived.horizon(self._sets)
 
     def keep(self, roots: Callable[[], Iterable[Ints]]) -> None:
         """Names ids that are in use outside the session, e.g. by a framer, so that their texts are kept."""
@@ -337,32 +371,35 @@ class Session:
             )
         return reader
 
-    def _in_time(self, state: Stream, rows: Columns, before: Ints | None) -> Columns:
-        """The rows that are not late; the others go to the late output.
+    def _watermark(self, name: str) -> int:
+        return self._streams[name].watermark if name in self._streams else BEGINNING
+
+    def _late(self, state: Stream, batch: EventBatch) -> NDArray[np.bool_] | None:
+        """Which events of a batch are late, if any; they are noted here, with or without rows.
 
         An event is late when its time is before the watermark that the events before it have set, whatever
-        the batch it came in. `before` is the largest time of those, or nothing where the rows tell.
+        the batch it came in.
         """
-        time = rows[0]
-        if before is None or not len(before):
-            if int(time[0]) >= state.watermark and (len(time) == 1 or bool((time[1:] >= time[:-1]).all())):
-                return rows
-            before = np.maximum.accumulate(np.concatenate([[state.clock], time[:-1]]))
-        before = np.maximum(before, state.clock)
+        times = batch.event_time
+        if not len(times) or (times[0] >= state.watermark and bool((times[1:] >= times[:-1]).all())):
+            return None
+        before = np.maximum.accumulate(np.concatenate([[state.clock], times[:-1]]))
         floor = np.where(before == BEGINNING, BEGINNING, before - self._lateness)
         floor = np.maximum(floor, state.watermark)
-        late = time < floor
-        if late.any():
-            self._note_late(state.name, time[late], floor[late], rows[1][late])
-            rows = tuple(column[~late] for column in rows)
-        return rows
+        late = (times < floor) & (times != NO_TIME)
+        places = np.flatnonzero(late)
+        if not len(places):
+            return None
+        first = batch.first_event
+        numbers = batch.event[batch.first_rows] if first is None else np.arange(first, first + len(times))
+        for place in places.tolist():
+            self._note_late(batch.stream, int(times[place]), int(floor[place]), int(numbers[place]))
+        return late
 
-    def _note_late(self, stream: str, time: Ints, floor: Ints, event: Ints) -> None:
-        for start, end in runs(event):
-            self.stats.late += 1
-            at, watermark = int(time[start]), int(floor[start])
-            reason = f"{(watermark - at) / 1000:g} ms before the watermark {show_instant(watermark)}"
-            self._kept.late.append(Late(stream, at, watermark, int(event[start]), end - start, reason))
+    def _note_late(self, stream: str, at: int, watermark: int, event: int) -> None:
+        self.stats.late += 1
+        reason = f"{(watermark - at) / 1000:g} ms before the watermark {show_instant(watermark)}"
+        self._kept.late.append(Late(stream, at, watermark, event, reason))
 
     def _reject(self, rejects: tuple[Reject, ...]) -> None:
         if self._on_error == "fail":
@@ -379,8 +416,29 @@ class Session:
             for home in homes:
                 home.run(self.arena.intern)
         self.stats.absent += sum(home.absent for home in homes) - before
+        if len(self._derived):
+            self._derive()
         if self.arena.used_bytes > self._compact_at:
             self.compact()
+
+    def _derive(self) -> None:
+        """Hands on what producers have made; streams that are derived from others come after those."""
+        for name in self._derived:
+            readers = [home for home in self._sets if name in home.streams]
+            ordered = any(home.counts_triples for home in readers)
+            made = self._derived.take(name, self.arena.texts if ordered else None)
+            state = self._stream(name)
+            if not len(made.rows[0]) and made.watermark <= state.watermark and not made.finished:
+                continue
+            state.clock = max(state.clock, int(made.rows[0].max(initial=BEGINNING)))
+            state.watermark = max(state.watermark, made.watermark)
+            for home in readers:
+                before = home.absent
+                home.feed(name, made.rows, state.clock, state.watermark)
+                if made.finished:
+                    home.finish([name], drain=made.drain)
+                home.run(self.arena.intern)
+                self.stats.absent += home.absent - before
 
     def _run_beside(self, homes: list[Streamset]) -> None:
         """Runs streamsets side by side; all they have in common is the arena, to which they add terms."""

@@ -6,8 +6,10 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-LAST = 2**63 - 1
-FIRST = -LAST  # the smallest int64 is left free: batches use it for "no time"
+FIRST = -377705116800_000_000  # -9999-01-01T00:00:00Z
+LAST = 253402300799_999_999  # 9999-12-31T23:59:59.999999Z
+LONGEST = LAST - FIRST
+"""The longest duration. A time and several durations add up without leaving 64 bits."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86_400_000_000
@@ -49,7 +51,7 @@ def instant(value: int | str | datetime) -> int:
         )
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return (aware - _EPOCH) // timedelta(microseconds=1)
+        return _in_range((aware - _EPOCH) // timedelta(microseconds=1), value)
     if isinstance(value, int):
         return _in_range(value * 1000, value)
     text = value.strip()
@@ -68,10 +70,10 @@ def duration(text: str | int) -> int:
     if iso := _ISO_DURATION.fullmatch(written):
         weeks, days, hours, minutes, seconds = (Decimal(part or 0) for part in iso.groups())
         amount = ((weeks * 7 + days) * 24 + hours) * 3600 + minutes * 60 + seconds
-        return _in_range(int(amount * 1_000_000), written)
+        return _length(int(amount * 1_000_000), written)
     short = _SHORT_DURATION.fullmatch(written)
     if short and short[2].lower() in _UNITS:
-        return _in_range(int(Decimal(short[1]) * _UNITS[short[2].lower()]), written)
+        return _length(int(Decimal(short[1]) * _UNITS[short[2].lower()]), written)
     if re.fullmatch(r"P(?=[0-9]).*[YM].*", written.partition("T")[0], re.IGNORECASE):
         raise ValueError(f"a duration in years or months has no fixed length: {written[:60]!r}; write days")
     raise ValueError(f"not a duration: {written[:60]!r} (write PT10S, 10s, 5m, 1h, 250ms, or milliseconds)")
@@ -80,8 +82,8 @@ def duration(text: str | int) -> int:
 def show_instant(us: int) -> str:
     """The xsd:dateTime text of an instant, in UTC, with as many digits as it needs.
 
-    >>> show_instant(1_500_000), show_instant(-1), show_instant(253402300800000000)
-    ('1970-01-01T00:00:01.5Z', '1969-12-31T23:59:59.999999Z', '10000-01-01T00:00:00Z')
+    >>> show_instant(1_500_000), show_instant(-1), show_instant(253402300799000000)
+    ('1970-01-01T00:00:01.5Z', '1969-12-31T23:59:59.999999Z', '9999-12-31T23:59:59Z')
     """
     days, rest = divmod(int(us), _DAY)
     seconds, fraction = divmod(rest, 1_000_000)
@@ -122,7 +124,13 @@ def _integer(digits: str) -> int:
 
 def _in_range(us: int, written: object) -> int:
     if not FIRST <= us <= LAST:
-        raise ValueError(f"out of the range of time (64-bit microseconds): {str(written)[:60]}")
+        raise ValueError(f"out of the range of time (years -9999 to 9999): {str(written)[:60]}")
+    return us
+
+
+def _length(us: int, written: str) -> int:
+    if us > LONGEST:
+        raise ValueError(f"longer than all time (years -9999 to 9999): {written[:60]}")
     return us
 
 

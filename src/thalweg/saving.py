@@ -20,7 +20,7 @@ from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(session: Any) -> bytes:
@@ -48,6 +48,7 @@ def save(session: Any) -> bytes:
             for home in homes
         ],
         "queries": [_place(query, homes) for query in session.queries],
+        "derived": session._derived.state(),
     }
     return pack(state, FORMAT)
 
@@ -90,5 +91,6 @@ def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] =
     for place, number in state["queries"]:
         home = session._sets[place]
         query, view = home._queries[number]
-        session._queries.append(ContinuousQuery(session.arena, query, view, home))
+        session._add(ContinuousQuery(session.arena, query, view, home))
+    session._derived.restore(state["derived"])
     return session

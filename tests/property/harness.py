@@ -96,7 +96,7 @@ class Emitted:
         want: Counter[object] = Counter()
         for (at, graph, row), n in oracle.per_event().items():
             if at <= self.settled:  # the slowest stream has got there
-                want[at, f"<{graph}>", blur(row)] += n
+                want[at, f"<{graph}>" if graph else None, blur(row)] += n
         assert have == want, self.question.text()
 
     def check_graphs(self, oracle: Oracle) -> None:
@@ -108,10 +108,12 @@ class Emitted:
         if isinstance(self.question.blocks[0].window, Now):
             assert {op for _, op, _ in self.rows} <= {"+"}
             pairs = zip(self.rows, self.graphs, strict=True)
-            told = Counter((f"{(graph or '')[1:-1]}#{at}", row) for (at, _, row), graph in pairs)
+            told = Counter((f"{(graph or '<urn:none>')[1:-1]}#{at}", row) for (at, _, row), graph in pairs)
             have = {_quad(row, name) for name, row in told}
             answers = oracle.per_event()
-            want = {_quad(row, f"{graph}#{at}") for at, graph, row in answers if at <= self.settled}
+            want = {
+                _quad(row, f"{graph or 'urn:none'}#{at}") for at, graph, row in answers if at <= self.settled
+            }
         elif self.question.operator:
             told = Counter((f"urn:{t}{op}", row) for t, op, row in self.rows if t < self.settled)
             have = {_quad(row, name) for name, row in told}
@@ -155,6 +157,7 @@ class Feed:
         self.emitted: list[Emitted] = []
         self.watermarks: dict[str, int] = {}
         self.numbers: Counter[str] = Counter()
+        self.derived: dict[str, set[str]] = defaultdict(set)
         for question in questions:
             self.register(question)
 
@@ -163,6 +166,8 @@ class Feed:
         self.emitted.append(emitted)
         for stream in question.streams:
             self.watermarks.setdefault(stream, NEVER)
+        if question.output is not None:
+            self.derived[question.output] |= question.streams
         return emitted
 
     def unregister(self, emitted: Emitted) -> None:
@@ -189,6 +194,7 @@ class Feed:
         """Events of one stream as columns, terms interned by hand."""
         intern = self.session.arena.intern
         rows = []
+        first = self.numbers[events[0].stream]
         for event in events:
             number = self.numbers[event.stream]
             self.numbers[event.stream] += 1
@@ -199,7 +205,14 @@ class Feed:
         *columns, ops = np.array(rows, dtype=np.int64).reshape(-1, 7).T.copy()
         clock = max(self.watermarks.get(events[0].stream, NEVER), events[-1].time)
         self.session.push_events(
-            EventBatch(events[0].stream, *columns, clock=clock, rejects=(), events=len(events), op=ops)
+            EventBatch(
+                events[0].stream,
+                *columns,
+                clock=clock,
+                op=ops,
+                event_time=np.array([event.time for event in events]),
+                first_event=first,
+            )
         )
         self._came(events[0].stream, events[-1].time)
 
@@ -215,6 +228,9 @@ class Feed:
 
     def _came(self, stream: str, time: int) -> None:
         self.watermarks[stream] = max(self.watermarks.get(stream, NEVER), time)
+        for _ in self.derived:  # one may be derived from another, in any order
+            for derived, read in self.derived.items():
+                self.watermarks[derived] = min(self.watermarks[name] for name in read)
 
 
 def arrivals(events: Sequence[Event]) -> st.SearchStrategy[list[Event]]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thalweg.instants import FIRST, LAST, duration, instant, show_instant
+from thalweg.instants import FIRST, LAST, LONGEST, duration, instant, show_instant
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,8 @@ from thalweg.instants import FIRST, LAST, duration, instant, show_instant
         ("1969-12-31T10:00:00-14:00", 0),
         ("1970-01-01T24:00:00Z", 86_400_000_000),
         ("2000-02-29T00:00:00Z", 951_782_400_000_000),
-        ("10000-01-01T00:00:00Z", 253_402_300_800_000_000),
+        ("9999-12-31T23:59:59.999999Z", LAST),
+        ("-9999-01-01T00:00:00Z", FIRST),
         ("0000-01-01T00:00:00Z", -62_167_219_200_000_000),
         ("-0001-12-31T00:00:00Z", -62_167_305_600_000_000),
         (datetime(1970, 1, 2), 86_400_000_000),
@@ -46,7 +47,11 @@ def test_an_instant_is_microseconds_since_the_epoch(value, microseconds):
         "1970-01-01",
         "70-01-01T00:00:00Z",
         "01970-01-01T00:00:00Z",
-        "400000-01-01T00:00:00Z",
+        "10000-01-01T00:00:00Z",
+        "9999-12-31T23:59:59-00:01",
+        "-10000-12-31T23:59:59.999999Z",
+        "294247-01-10T04:00:54.775Z",
+        253_402_300_800_000,
         "9" * 20,
         "9" * 10_000,
         "1" * 10_000 + "-01-01T00:00:00Z",
@@ -84,11 +89,18 @@ def test_a_duration_is_written_in_iso_8601_or_with_a_unit(text, microseconds):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "P", "PT", "P1DT", "10 parsecs", "-5", "s", "P1M", "P1Y", "1e3", "9" * 30]
+    "text",
+    ["", "P", "PT", "P1DT", "10 parsecs", "-5", "s", "P1M", "P1Y", "1e3", "9" * 30, "9223372036854775"],
 )
 def test_what_is_no_duration_is_refused_with_a_sentence(text):
-    with pytest.raises(ValueError, match=r"duration|range of time"):
+    with pytest.raises(ValueError, match=r"duration|longer than all time"):
         duration(text)
+
+
+def test_a_time_and_some_durations_add_up_within_64_bits():
+    assert LAST + 8 * LONGEST < 2**63
+    assert FIRST - 8 * LONGEST > -(2**63)
+    assert duration(f"{LONGEST}us") == LONGEST
 
 
 def test_a_month_has_no_length_and_the_message_says_so():

@@ -154,6 +154,11 @@ class Count:
         return None if self.period is None else (self.origin, self.period)
 
     @property
+    def reach(self) -> int:
+        """How long after an event a change of the content can still be reported."""
+        return self.period + 1 if self.period is not None else 0
+
+    @property
     def ticks(self) -> bool:
         """Whether each step of elements is reported, whether or not the answer changed."""
         return self.report is not None and self.report.kind in (CLOSE, NON_EMPTY)

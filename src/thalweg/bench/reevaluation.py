@@ -173,4 +173,5 @@ def _filling(stream: Encoded, start: int, width: int, reports: int) -> Iterator[
     yield stream.batch(first, min(first + reports, start))
     if reports < width:
         rest = stream.batch(first + reports, start)
-        yield replace(rest, time=np.full(len(rest), rest.clock))
+        at_once = np.full(len(rest), rest.clock)
+        yield replace(rest, time=at_once, event_time=at_once)

@@ -149,7 +149,6 @@ class Encoded:
             p=self.p[part],
             o=self.o[part],
             clock=int(event[-1]) * _MILLISECOND,
-            events=int(event[-1] - event[0]) + 1,
             op=self.op[part],
         )
 

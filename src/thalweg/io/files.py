@@ -142,8 +142,8 @@ class ReadOptions:
             raise UsageError(f"{self.threads} threads cannot read")
         if self.per_event < 1:
             raise UsageError(f"an event of {self.per_event} statements")
-        if self.rate is not None and self.rate <= 0:
-            raise UsageError("the rate must be above 0")
+        if self.rate is not None and self.rate < 1e-6:
+            raise UsageError(f"the rate must be at least 0.000001 events a second, got {self.rate}")
         if self.mode == "graphs" and self.syntax == "nt":
             raise UsageError("N-Triples has no named graphs: frame it as triples")
 

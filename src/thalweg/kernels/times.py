@@ -1,7 +1,7 @@
 """Lexical forms of time to int64 microseconds since the epoch, on raw bytes.
 
-The law is that of `thalweg.instants`: xsd:dateTime with any year, fraction and zone (no zone = UTC), or an
-integer = milliseconds. What does not fit int64 microseconds is not a time.
+The law is that of `thalweg.instants`: xsd:dateTime with any fraction and zone (no zone = UTC), or an integer =
+milliseconds. What is not in the years -9999 to 9999 (UTC) is not a time.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from thalweg.kernels.bits import load8
 NO_TIME = -(2**63)
 """The one int64 that is not an instant."""
 
-# The seconds that hold the last and the first instant of int64 microseconds.
-_LAST_SECOND = 9223372036854
-_FIRST_SECOND = -9223372036855
-_MOST_MILLIS = 9223372036854775
+FIRST_SECOND = -377705116800
+LAST_SECOND = 253402300799
 _TOO_MANY = 10**16
 
 
@@ -73,9 +71,10 @@ def micros(at, size):
     if digits == 0:
         return NO_TIME
     if p == end:
-        if number > _MOST_MILLIS:
+        millis = -number if negative else number
+        if millis < FIRST_SECOND * 1000 or millis >= (LAST_SECOND + 1) * 1000:
             return NO_TIME
-        return -number * 1000 if negative else number * 1000
+        return millis * 1000
     # A dateTime: at least 15 more bytes "-MM-DDThh:mm:ss"; a year has four digits, or more without a leading
     # zero.
     if c == 0x2B or digits < 4 or digits > 9 or (digits > 4 and load8(start) == 0x30) or end - p < 15:
@@ -136,8 +135,6 @@ def micros(at, size):
     if p != end:
         return NO_TIME
     seconds = _days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - zone
-    if seconds > _LAST_SECOND or (seconds == _LAST_SECOND and fraction > 775807):
-        return NO_TIME
-    if seconds < _FIRST_SECOND or (seconds == _FIRST_SECOND and fraction < 224193):
+    if seconds < FIRST_SECOND or seconds > LAST_SECOND:
         return NO_TIME
     return seconds * 1000000 + fraction

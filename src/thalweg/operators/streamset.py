@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query
-from thalweg.algebra.windows import Count, Range, Unbounded
-from thalweg.errors import UsageError
+from thalweg.algebra.windows import TRIPLES, Count, Range, Unbounded, Window
+from thalweg.errors import DataError, UsageError
 from thalweg.kernels.layout import ABSENT, OUT_FROM, OUT_TO, OUT_UNIT
 from thalweg.kernels.store import FOREVER
 from thalweg.operators.feeds import CountFeeds, in_order, split
@@ -113,15 +113,38 @@ class Streamset:
             queue.finished = queue.finished or name in streams
         self._drain = self._drain or drain
 
-    def _reach(self) -> int | None:
+    @property
+    def bound(self) -> int:
+        """How far the queries have come: everything before this instant has been processed."""
+        return self._bound
+
+    @property
+    def finished(self) -> bool:
+        """Whether all streams have ended."""
+        return all(queue.finished for queue in self._queues.values())
+
+    @property
+    def drains(self) -> bool:
+        """Whether time runs on after the end of the streams."""
+        return self._drain
+
+    @property
+    def counts_triples(self) -> bool:
+        """Whether the order of the triples of an event matters: some window is [TRIPLES n]."""
+        return any(isinstance(window, Count) and window.unit == TRIPLES for window in self._windows())
+
+    def reach(self) -> int | None:
         """How long after an event the windows can still hold it; None: for ever."""
-        reach = 0
-        for window in (source.window for query, _ in self._active() for source in query.sources):
-            if isinstance(window, Unbounded | Count):
-                return None
-            if isinstance(window, Range):
-                reach = max(reach, window.reach)
-        return reach
+        windows = list(self._windows())
+        return None if any(isinstance(w, Unbounded | Count) for w in windows) else self._longest(windows)
+
+    def _windows(self) -> Iterator[Window]:
+        return (source.window for query, _ in self._active() for source in query.sources)
+
+    @staticmethod
+    def _longest(windows: Iterable[Window]) -> int:
+        """How long after an event the last change that time alone brings can come."""
+        return max((w.reach for w in windows if isinstance(w, Range | Count)), default=0)
 
     def _target(self) -> int:
         """How far time has come: the smallest watermark of the streams that have not ended."""
@@ -131,7 +154,7 @@ class Streamset:
         last = max(queue.clock for queue in self._queues.values())
         if last == BEGINNING:
             return last
-        end = last + 1 + ((self._reach() or 0) if self._drain else 0)
+        end = last + 1 + (self._longest(self._windows()) if self._drain else 0)
         return max(end, *(queue.watermark for queue in self._queues.values()))
 
     def run(self, intern: Interner) -> None:
@@ -162,10 +185,16 @@ class Streamset:
                 self._matcher.stores.evict(bound)
         # Most views of many have nothing to say most of the time: they are not even asked.
         if self._earliest <= bound:
+            failure: DataError | None = None
             for number in np.flatnonzero(self._due_at <= bound).tolist():
-                self._queries[number][1].advance(bound)
+                try:
+                    self._queries[number][1].advance(bound)
+                except DataError as error:  # the others go on
+                    failure = error
                 self._note_due(number)
             self._earliest = int(self._due_at.min())
+            if failure is not None:
+                raise failure
 
     def matcher(self, intern: Interner) -> Matcher:
         """The matcher, made when it is first needed."""
@@ -324,7 +353,7 @@ class Streamset:
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter, or None where everything does."""
-        reach = self._reach()
+        reach = self.reach()
         # Empty reports begin with the first answer that there ever was: who starts anew has to find it.
         if reach is None or any(query.tells_empty for query, _ in self._active()):
             return None

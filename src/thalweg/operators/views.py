@@ -7,6 +7,7 @@ instant possibly in parts. RSTREAM, ISTREAM and DSTREAM speak of an instant once
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.nodes import Query
 from thalweg.algebra.windows import Count, Range
+from thalweg.errors import DataError
+from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
@@ -25,11 +28,13 @@ from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
 _NEVER = int(np.iinfo(np.int64).min)
+MOST_REPORTS = 10_000_000
+"""Reports of RSTREAM that one step of time may ask for."""
 
 
 @dataclass(frozen=True)
 class Delta:
-    """A batch of result rows: time, sign, graph of the event ([NOW] only, else 0), ids of the bindings.
+    """A batch of result rows: time, sign, ids of the bindings; of [NOW] also the graph and the number of the event.
 
     Sign 0 is a report with an empty answer; its ids are 0.
     """
@@ -37,13 +42,19 @@ class Delta:
     at: Ints
     op: Ints
     graph: Ints
+    event: Ints
     ids: Ints
 
     def __len__(self) -> int:
         return len(self.at)
 
-    def __getitem__(self, rows: slice | NDArray[np.bool_]) -> Delta:
-        return Delta(self.at[rows], self.op[rows], self.graph[rows], self.ids[rows])
+    def __getitem__(self, rows: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Delta:
+        return Delta(*(column[rows] for column in self.columns))
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        """The columns in the order in which a delta is made of them."""
+        return self.at, self.op, self.graph, self.event, self.ids
 
     @property
     def signs(self) -> list[str]:
@@ -55,7 +66,7 @@ class Delta:
     def empty(cls, width: int) -> Delta:
         """A delta without rows."""
         none = np.empty(0, np.int64)
-        return cls(none, none, none, np.empty((0, width), np.int64))
+        return cls(none, none, none, none, np.empty((0, width), np.int64))
 
     @classmethod
     def concat(cls, deltas: list[Delta], width: int) -> Delta:
@@ -64,14 +75,10 @@ class Delta:
             return deltas[0]
         if not deltas:
             return cls.empty(width)
-        at = np.concatenate([delta.at for delta in deltas])
-        op = np.concatenate([delta.op for delta in deltas])
-        graph = np.concatenate([delta.graph for delta in deltas])
-        ids = np.concatenate([delta.ids for delta in deltas])
-        if (at[1:] < at[:-1]).any():
-            order = np.argsort(at, kind="stable")
-            at, op, graph, ids = at[order], op[order], graph[order], ids[order]
-        return cls(at, op, graph, ids)
+        joined = cls(*map(np.concatenate, zip(*(delta.columns for delta in deltas), strict=True)))
+        if (joined.at[1:] < joined.at[:-1]).any():
+            return joined[np.argsort(joined.at, kind="stable")]
+        return joined
 
 
 def view_of(query: Query, arena: Arena) -> View:
@@ -105,6 +112,8 @@ class View:
         self._timeline = Timeline(self._bound)
         self._counts = CountedRows(self.width)
         self._out: list[Delta] = []
+        self.on_delta: Callable[[Delta], None] | None = None
+        """Called with each delta, for the stream that is derived from this query."""
 
     def step(self, solutions: Ints) -> None:
         """Takes solutions as the match kernel writes them; the array may be reused afterwards."""
@@ -148,7 +157,7 @@ class View:
         return {
             "timeline": self._timeline.state(),
             "counts": self._counts.state(),
-            "out": [waiting.at, waiting.op, waiting.graph, waiting.ids],
+            "out": waiting.columns,
         }
 
     def restore(self, state: State) -> None:
@@ -176,7 +185,17 @@ class View:
         many = np.abs(weights)
         if (many != 1).any():
             times, weights, rows = (np.repeat(column, many, axis=0) for column in (times, weights, rows))
-        self._out.append(Delta(times, np.sign(weights), np.zeros(len(times), np.int64), rows))
+        none = np.zeros(len(times), np.int64)
+        self._emit(Delta(times, np.sign(weights), none, none, rows))
+
+    def _emit(self, delta: Delta) -> None:
+        self._out.append(delta)
+        if self.on_delta is not None:
+            self.on_delta(delta)
+
+    def settled(self, watermark: int) -> int:
+        """The last instant to which nothing will be added after a watermark."""
+        return watermark - self._whole
 
 
 class DeltaView(View):
@@ -198,7 +217,7 @@ class ChangeView(View):
 
     def advance(self, watermark: int) -> None:
         """Shows the wanted side of the instants that the watermark completes."""
-        times, weights, rows = self._changes(watermark - self._whole)
+        times, weights, rows = self._changes(self.settled(watermark))
         wanted = np.sign(weights) == self._sign
         self._show(times[wanted], weights[wanted], rows[wanted])
 
@@ -216,6 +235,9 @@ class RelationView(View):
         self._answer = CountedRows(self.width)
         windows = [w for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
         self._looks = [w.looks for w in windows if w.looks is not None]
+        # How long an answer can live without a further triple; None: for ever.
+        bounded = all(isinstance(source.window, Range) for source in query.sources)
+        self._reach = max(w.reach for w in windows) if bounded else None
         self._tell_empty = query.tells_empty
         self._ticks: deque[int] = deque()
         self._reported = _NEVER
@@ -229,7 +251,8 @@ class RelationView(View):
 
     def advance(self, watermark: int) -> None:
         """Shows the answer at each report that the watermark completes."""
-        until = watermark - self._whole
+        until = self.settled(watermark)
+        self._check_reports(until)
         times, weights, rows = self._changes(until)
         for start, end in runs(times):
             at = int(times[start])
@@ -237,6 +260,22 @@ class RelationView(View):
             self._answer.add(weights[start:end], rows[start:end])
             self._report(at)
         self._report_until(until)
+
+    def _check_reports(self, until: int) -> None:
+        """Refuses a leap in time over so many reports that making them would not end."""
+        due = super().due
+        if not self._looks or (self._reported == _NEVER and due is None):
+            return
+        begin = self._reported if due is None or self._reported != _NEVER else due
+        leap = until - begin
+        if self._reach is not None and not self._tell_empty:
+            leap = min(leap, self._reach)
+        reports = leap // min(distance for _, distance in self._looks)
+        if reports > MOST_REPORTS:
+            raise DataError(
+                f"the leap in time from {show_instant(begin)} to {show_instant(until)} asks for {reports:,} reports, "
+                f"and {MOST_REPORTS:,} are the most at once: report less often, or unregister the query"
+            )
 
     @property
     def due(self) -> int | None:
@@ -279,9 +318,8 @@ class RelationView(View):
             self._show(np.full(len(rows), at, np.int64), counts, rows)
         elif self._tell_empty:
             nothing = np.zeros(1, np.int64)
-            self._out.append(
-                Delta(np.full(1, at, np.int64), nothing, nothing, np.zeros((1, self.width), np.int64))
-            )
+            empty = np.zeros((1, self.width), np.int64)
+            self._emit(Delta(np.full(1, at, np.int64), nothing, nothing, nothing, empty))
 
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be shown."""
@@ -307,25 +345,36 @@ class RelationView(View):
 class EventView(View):
     """[NOW]: the answer of each event alone, with the event's time and graph; nothing is taken back."""
 
+    def __init__(self, query: Query, arena: Arena) -> None:
+        super().__init__(query, arena)
+        self._parts: list[Delta] = []
+
     def step(self, solutions: Ints) -> None:
-        """Shows the solutions of whole events at once."""
+        """Shows solutions; of sets, once all solutions of the events are there: they may come in parts."""
         rows = solutions[:, OUT_BINDINGS : OUT_BINDINGS + self._bound]
         if self._template is not None:
             origin, rows = self._template.triples(rows)
             solutions = solutions[origin]
-        if self.distinct:
-            # The kernel writes the event's number as the end of a [NOW] solution.
-            told = np.concatenate([solutions[:, [OUT_TO]], rows], axis=1)
-            first = np.sort(np.unique(told, axis=0, return_index=True)[1])
-            solutions, rows = solutions[first], rows[first]
-        self._out.append(
-            Delta(
-                solutions[:, OUT_FROM].copy(),
-                np.ones(len(solutions), np.int64),
-                solutions[:, OUT_GRAPH].copy(),
-                rows.copy(),
-            )
+        part = Delta(
+            solutions[:, OUT_FROM].copy(),
+            np.ones(len(solutions), np.int64),
+            solutions[:, OUT_GRAPH].copy(),
+            solutions[:, OUT_TO].copy(),  # where the kernel writes the number of the event
+            rows.copy(),
         )
+        if not self.distinct:
+            self._emit(part)
+        elif len(part):
+            self._parts.append(part)
+
+    @property
+    def due(self) -> int | None:
+        """The instant from which events wait."""
+        return int(self._parts[0].at[0]) if self._parts else None
 
     def advance(self, watermark: int) -> None:
-        """Nothing waits for time."""
+        """Shows the sets of the events that have come."""
+        if self._parts:
+            delta, self._parts = Delta.concat(self._parts, self.width), []
+            cells = np.concatenate([delta.event[:, None], delta.ids], axis=1)
+            self._emit(delta[np.sort(np.unique(cells, axis=0, return_index=True)[1])])

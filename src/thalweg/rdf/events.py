@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thalweg.rdf.arena import Ids
 from thalweg.rdf.chunk import NO_TIME, Reject
@@ -17,7 +18,7 @@ class EventBatch:
     """Rows of one stream; those of an event are adjacent, `event` is its number in the stream (from 0).
 
     clock: the largest time of an event of the stream up to the batch's end, also of events that left no row
-    (NO_TIME before the first); events: how many ended in this batch, with or without rows.
+    (NO_TIME before the first).
     """
 
     stream: str
@@ -29,23 +30,41 @@ class EventBatch:
     o: Ids
     clock: int = NO_TIME
     rejects: tuple[Reject, ...] = ()
-    events: int = 0
     op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """Left out, all rows are inserts."""
-    before: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """The largest time of an event before the row's own, with or without rows; left out, the rows tell."""
+    event_time: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """The times of all events that ended in this batch, with or without rows, in the order in which they came; NO_TIME
+    for one that was refused. Left out, the rows are events of which each has some.
+    """
+    first_event: int | None = 0
+    """The number of the event that `event_time` begins with; None: only events with rows are in it."""
 
     def __post_init__(self) -> None:
         if not self.op.size:
             object.__setattr__(self, "op", np.ones(self.s.size, dtype=np.int64))
-        if (
-            self.before.size not in (0, self.s.size)
-            or len({getattr(self, name).size for name in _COLUMNS}) != 1
-        ):
+        if len({getattr(self, name).size for name in _COLUMNS}) != 1:
             raise ValueError("columns of different lengths")
+        if not self.event_time.size and self.s.size:
+            object.__setattr__(self, "event_time", self.time[self.first_rows])
+            object.__setattr__(self, "first_event", None)
 
     def __len__(self) -> int:
         return int(self.s.size)
+
+    @property
+    def events(self) -> int:
+        """How many events ended in this batch."""
+        return int(np.count_nonzero(self.event_time != NO_TIME))
+
+    @property
+    def places(self) -> Ids:
+        """The place in `event_time` of each row's event."""
+        return np.cumsum(self.first_rows) - 1 if self.first_event is None else self.event - self.first_event
+
+    @property
+    def first_rows(self) -> NDArray[np.bool_]:
+        """Whether a row is the first of its event."""
+        return np.concatenate([[True], self.event[1:] != self.event[:-1]])
 
     @classmethod
     def empty(cls, stream: str, clock: int = NO_TIME, rejects: tuple[Reject, ...] = ()) -> EventBatch:

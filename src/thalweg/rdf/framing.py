@@ -10,6 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.errors import DataError
+from thalweg.instants import LAST
 from thalweg.kernels import frame as kernel
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject, replace_ids
@@ -146,15 +148,32 @@ class Framer:
 
     def _emit_triples(self, complete: int, rejects: tuple[Reject, ...]) -> EventBatch:
         event, graph, s, p, o = self._take(complete)
-        events = complete - self._emitted
-        self._emitted = complete
-        if complete:
-            last = complete - 1
-            self._clock = last * self._whole + last * self._rest // self._steps
-        time = event * self._whole
+        first, self._emitted = self._emitted, complete
+        times = self._times(np.arange(first, complete))
+        if complete > first:
+            self._clock = int(times[-1])
+            if self._clock > LAST:
+                reason = f"event {complete - 1} is beyond the year 9999: raise the rate"
+                raise DataError(reason, source=self._source)
+        return EventBatch(
+            self.stream,
+            times[event - first],
+            event,
+            graph,
+            s,
+            p,
+            o,
+            self._clock,
+            rejects,
+            event_time=times,
+            first_event=first,
+        )
+
+    def _times(self, event: Ids) -> Ids:
+        times = event * self._whole
         if self._rest:
-            time += event * self._rest // self._steps
-        return EventBatch(self.stream, time, event, graph, s, p, o, self._clock, rejects, events)
+            times += event * self._rest // self._steps
+        return times
 
     def _graphs(self, chunk: Chunk, rejects: tuple[Reject, ...]) -> EventBatch:
         room = np.empty((len(self._queue) + len(chunk), 4), dtype=np.int64)
@@ -179,13 +198,21 @@ class Framer:
             columns = _pick(columns, timed[columns[0] - first])
             rejects += self._untimed(done[~timed, kernel.GRAPH])
         # Events without rows count too: whether one is late must not depend on what queries want.
-        seen = np.maximum.accumulate(np.concatenate([[self._clock], np.where(timed, times, NO_TIME)]))
-        self._clock = int(seen[-1])
+        times = np.where(timed, times, NO_TIME)
+        self._clock = max(self._clock, int(times.max(initial=NO_TIME)))
         event, graph, s, p, o = columns
-        events = int(np.count_nonzero(timed))
-        place = event - first
         return EventBatch(
-            self.stream, times[place], event, graph, s, p, o, self._clock, rejects, events, before=seen[place]
+            self.stream,
+            times[event - first],
+            event,
+            graph,
+            s,
+            p,
+            o,
+            self._clock,
+            rejects,
+            event_time=times,
+            first_event=first,
         )
 
     def _untimed(self, graphs: Ids) -> tuple[Reject, ...]:

@@ -41,15 +41,13 @@ class Stamped:
         first = np.concatenate([np.ones(min(event.size, 1), np.bool_), event[1:] != event[:-1]])
         times = time[first]
         order = np.argsort(times, kind="stable")
-        place = np.empty(order.size, np.int64)
-        place[order] = np.arange(order.size)
-        before = np.concatenate([[self._clock], times[order]])
-        before = np.maximum.accumulate(before)
-        place_of_row = place[event - bases[0]]
+        number = np.empty(order.size, np.int64)  # of an event in the order of time
+        number[order] = np.arange(bases[0], bases[-1])
+        event = number[event - bases[0]]
         rows = np.flatnonzero(s != 0)
-        rows = rows[np.argsort(place_of_row[rows], kind="stable")]
+        rows = rows[np.argsort(event[rows], kind="stable")]
         self._events = int(bases[-1])
-        self._clock = int(before[-1])
+        self._clock = max(self._clock, int(times.max(initial=NO_TIME)))
         return EventBatch(
             self.stream,
             time[rows],
@@ -60,9 +58,9 @@ class Stamped:
             o[rows],
             self._clock,
             tuple(reject for chunk in chunks for reject in chunk.rejects),
-            int(order.size),
             op[rows],
-            before[place_of_row[rows]],
+            times[order],
+            int(bases[0]),
         )
 
     def _scoped(self, chunk: Chunk, event: Ids) -> tuple[Ids, ...]:

@@ -103,10 +103,7 @@ def _windows(query: Query, at: np.ndarray) -> pa.Array:
 def pack_results(query: ContinuousQuery, arena: Arena, delta: Delta) -> Iterator[bytes]:
     """What a query has to say, as Arrow streams of some ten thousand rows each."""
     for start in range(0, len(delta), _ROWS):
-        part = slice(start, start + _ROWS)
-        batch = columns_of(
-            query, arena, Delta(delta.at[part], delta.op[part], delta.graph[part], delta.ids[part])
-        )
+        batch = columns_of(query, arena, delta[start : start + _ROWS])
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, ARROW) as writer:
             writer.write_batch(batch)

@@ -73,6 +73,8 @@ class Question:
     operator: str | None = None
     template: tuple[Triple, ...] | None = None
     """The triples that solutions are made into (CONSTRUCT); `_:name` is a new node in each of them."""
+    output: str | None = None
+    """The stream that is derived from the answer."""
 
     @property
     def streams(self) -> frozenset[str]:
@@ -90,7 +92,9 @@ class Question:
           ?x <http://ex/p> ?y .
         }
         """
-        head = f"REGISTER {self.operator} <http://ex/out> AS " if self.operator else ""
+        head = ""
+        if self.operator or self.output:
+            head = f"REGISTER {self.operator or 'STREAM'} <{self.output or 'http://ex/out'}> AS "
         if len(self.blocks) == 1:
             [block] = self.blocks
             clauses = [f"FROM STREAM <{stream}>{block.window}" for stream in block.streams]
@@ -251,6 +255,33 @@ class Oracle:
                 result[t] = rows
             before = now
         return result
+
+    def derived(self, until: int) -> list[Event]:
+        """The events before `until` of the stream that is derived from the answer of a CONSTRUCT.
+
+        An operator gives one event at each instant with rows, which inserts them. Without one, an instant gives an
+        event that inserts what came and one that deletes what went. [NOW] gives one for each event with an answer.
+        """
+        question = self.question
+        assert question.output is not None
+        made: dict[tuple[int, str, str | None], list[Triple]] = {}
+        if isinstance(question.blocks[0].window, Now):
+            rows = [((at, "insert", graph), row) for at, graph, row in self.per_event()]
+        elif question.operator:
+            changes = self.stream(until).items()
+            rows = [((t, "insert", None), row) for t, told in changes for sign, row in told if sign != "0"]
+        else:
+            ops = {"+": "insert", "-": "delete"}
+            changes = self.stream(until).items()
+            rows = [((t, ops[sign], None), row) for t, told in changes for sign, row in told]
+        for key, row in rows:
+            terms = dict(row)
+            made.setdefault(key, []).append((terms[TRIPLE[0]], terms[TRIPLE[1]], terms[TRIPLE[2]]))
+        return [
+            Event(question.output, at, tuple(sorted(triples)), graph, op)
+            for (at, op, graph), triples in sorted(made.items(), key=lambda item: item[0][0])
+            if at < until
+        ]
 
     def _ticks(self) -> set[int]:
         """The instants at which windows by count are reported."""

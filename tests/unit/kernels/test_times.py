@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from thalweg.instants import instant, show_instant
+from thalweg.instants import FIRST, LAST, instant, show_instant
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.times import NO_TIME, micros
 
@@ -25,7 +25,7 @@ def expected(text: str) -> int:
         return NO_TIME
 
 
-@given(us=st.integers(-(2**63) + 1, 2**63 - 1), zone=st.sampled_from(["Z", "", "+00:00"]))
+@given(us=st.integers(FIRST, LAST), zone=st.sampled_from(["Z", "", "+00:00"]))
 def test_every_instant_is_read_back(us: int, zone: str) -> None:
     assert parse(show_instant(us).replace("Z", zone)) == us
 
@@ -67,6 +67,15 @@ _pieces = st.sampled_from(
 @example("-9223372036854775")
 @example("000000000000000000000000000000000012")
 @example("2024-01-01T24:00:00.0000001Z")
+@example("9999-12-31T23:59:59.9999999Z")
+@example("9999-12-31T24:00:00Z")
+@example("10000-01-01T00:00:00+00:01")
+@example("-9999-01-01T00:00:00Z")
+@example("-9999-01-01T00:00:00+00:01")
+@example("253402300799999")
+@example("253402300800000")
+@example("-377705116800000")
+@example("-377705116800001")
 @example("")
 def test_it_agrees_with_instants_on_every_text(text: str) -> None:
     assert parse(text) == expected(text)
