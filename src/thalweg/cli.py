@@ -135,6 +135,12 @@ def run(
         bool,
         typer.Option("--drain", help="After the last event, let time run on until the windows are empty."),
     ] = False,
+    derive: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUERY.rq", help="A CONSTRUCT query whose output stream the query reads; may be repeated."
+        ),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Spark: go on as files grow and others come, until stopped.")
     ] = False,
@@ -154,7 +160,8 @@ def run(
     for option, value in others.items():
         if value is not None and on is not Runner.SPARK:
             raise UsageError(f"{option} is for --on spark")
-    parsed = parse_file(query, default=next(iter(inputs)) if len(inputs) == 1 else None)
+    default = next(iter(inputs)) if len(inputs) == 1 else None
+    parsed = parse_file(query, default=default)
     job = Job.of(
         parsed,
         inputs,
@@ -163,6 +170,7 @@ def run(
         lateness=lateness,
         on_error=on_error.value,
         drain=drain,
+        derive=[parse_file(path, default=default) for path in derive or ()],
     )
     if progress is None:
         # A bar and result lines on one terminal would write over each other.

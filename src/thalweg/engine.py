@@ -254,7 +254,7 @@ class Session:
         time = _time(at)
         if stream is not None:
             self._check_source(stream)
-        names = [stream] if stream is not None else self._source_streams
+        names = [stream] if stream is not None else self.source_streams
         for name in names:
             state = self._stream(name)
             state.watermark = max(state.watermark, time)
@@ -271,7 +271,7 @@ class Session:
         """
         if stream is not None:
             self._check_source(stream)
-        names = [stream] if stream is not None else self._source_streams
+        names = [stream] if stream is not None else self.source_streams
         homes = [home for home in self._sets if not set(names).isdisjoint(home.streams)]
         for home in homes:
             home.finish(names, drain=drain)
@@ -283,7 +283,7 @@ class Session:
         return list(dict.fromkeys([*self._streams, *(name for home in self._sets for name in home.streams)]))
 
     @property
-    def _source_streams(self) -> list[str]:
+    def source_streams(self) -> list[str]:
         """The streams that no query of the session makes."""
         return [name for name in self.streams if name not in self._derived]
 

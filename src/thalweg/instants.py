@@ -60,6 +60,15 @@ def instant(value: int | str | datetime) -> int:
     return _in_range(_date_time(text), text)
 
 
+def checked_instant(us: int) -> int:
+    """Microseconds since the epoch, if they are in the range of time.
+
+    >>> checked_instant(0)
+    0
+    """
+    return _in_range(us, f"{us} microseconds")
+
+
 def duration(text: str | int) -> int:
     """Microseconds of a duration: `PT10S`, `P1DT2H`, `10s`, `5m`, `250ms`; a bare integer is milliseconds.
 

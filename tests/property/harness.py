@@ -316,3 +316,13 @@ def feed_quads(feed: Feed, stream: str, data: bytes, cuts: Sequence[int]) -> Non
         feed.session.push_events(batch)
         offset += len(piece)
     feed.session.push_events(framer.close())
+
+
+def made(question: Question, events: Sequence[Event]) -> list[Event]:
+    """The events of the stream that is derived from a question, beyond the end of all tests."""
+    return Oracle(question, events).derived(max(event.time for event in events) + 2 * 60_007)
+
+
+def merged(events: Sequence[Event], more: Sequence[Event]) -> list[Event]:
+    """Two streams as one, in order of time."""
+    return sorted([*events, *more], key=lambda event: event.time)

@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from harness import Feed, arrivals, feed
+from harness import Feed, arrivals, feed, made, merged
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from thalweg import engine
-from thalweg.testing.snapshot import Event, Oracle, Question
-from thalweg.testing.strategies import (
-    OPERATORS,
-    any_questions,
-    any_windows,
-    constructs,
-    now_questions,
-    questions,
-    streams,
-)
+from thalweg.testing.snapshot import Event, Oracle
+from thalweg.testing.strategies import any_questions, producers, streams
 
 DERIVED = ("http://ex/d0", "http://ex/d1")
-END = 2 * 60_007
-
-
-@st.composite
-def producers(draw: st.DrawFn, events: list[Event], output: str) -> Question:
-    """CONSTRUCT queries with an output stream, without new nodes: these have other names at the oracle."""
-    operator = draw(st.sampled_from([None, None, *OPERATORS]))
-    asked = questions(events, window=any_windows(), max_patterns=2, max_blocks=2, operators=(operator,))
-    if draw(st.integers(0, 3)) == 0:
-        asked = now_questions(events, (None, "ISTREAM"))
-    question = draw(constructs(asked))
-    made = {f"?{name}" for name in question.variables}
-    template = tuple(
-        triple for triple in question.template or () if all(t[0] in '<"' or t in made for t in triple)
-    )
-    assume(template)
-    return replace(question, template=template, output=output)
-
-
-def made(question: Question, events: list[Event]) -> list[Event]:
-    return Oracle(question, events).derived(max(event.time for event in events) + END)
-
-
-def merged(events: list[Event], more: list[Event]) -> list[Event]:
-    return sorted([*events, *more], key=lambda event: event.time)
 
 
 @given(st.data())

@@ -83,7 +83,7 @@ def queries(spark: Any, folder: Path) -> dict[str, Any]:
     except UsageError as error:
         refused = str(error)
 
-    told = collected(spark, tw.read_late(spark, late), "late", folder, "stream", "triples")
+    told = collected(spark, tw.read_late(spark, late), "late", folder, "stream", "event")
     return {"files": [row[1:] for row in files], "frames": frames, "late": told, "refused": refused}
 
 

@@ -186,6 +186,8 @@ def in_process(job: Job, streams: dict[str, Path]) -> list[Row]:
 def in_process_with_late(job: Job, streams: dict[str, Path]) -> tuple[list[Row], int]:
     """The same, and the number of late events."""
     session = Session(lateness=job.lateness)
+    for producer in job.derive:
+        session.register(producer)
     query = session.register(job.text)
     for stream, path in streams.items():
         events = read_events([path], stream, session.arena, session.prune(), job.reading.options)

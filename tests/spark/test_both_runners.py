@@ -59,7 +59,23 @@ CASES = {
         f"FROM NAMED WINDOW <http://ex/w2> ON <{T}> [RANGE 30 STEP 20] "
         f"WHERE {{ WINDOW <http://ex/w1> {{ ?x {P} ?y }} WINDOW <http://ex/w2> {{ ?y {P} ?z }} }}"
     ),
+    "derived": (
+        f"SELECT * FROM STREAM <http://ex/d> [RANGE 30] FROM STREAM <{S}> [RANGE 30] WHERE {{ ?x {Q} ?y . ?y {P} ?z }}"
+    ),
+    "derived twice": f"SELECT * FROM STREAM <http://ex/d> [ELEMENTS 5 STEP 2] WHERE {{ ?x {P} ?y }}",
 }
+
+DERIVE = {
+    "derived": [
+        f"REGISTER ISTREAM <http://ex/d> AS CONSTRUCT {{ ?x {Q} ?z }} FROM STREAM <{S}> [RANGE 20] WHERE {{ {CHAIN} }}"
+    ],
+    "derived twice": [
+        f"REGISTER STREAM <http://ex/c> AS CONSTRUCT {{ ?x {Q} ?z }} FROM STREAM <{S}> [RANGE 20] WHERE {{ {CHAIN} }}",
+        f"REGISTER RSTREAM <http://ex/d> AS CONSTRUCT {{ ?z {P} ?x }} FROM STREAM <http://ex/c> [RANGE 9 STEP 3] "
+        f"WHERE {{ ?x {Q} ?z }}",
+    ],
+}
+"""CONSTRUCT queries whose streams a case reads."""
 
 
 def lines(seed: int) -> str:
@@ -73,7 +89,7 @@ def lines(seed: int) -> str:
 
 ON_SPARK = (
     *("star", "triangle", "apart", "distinct", "rstream", "by count", "each event", "two streams"),
-    "graph with nodes",
+    *("graph with nodes", "derived"),
 )
 
 
@@ -91,7 +107,7 @@ def files_of(text: str, folder: Path) -> dict[str, Path]:
 def test_a_query_gives_the_same_rows_in_shards(tmp_path: Path, name: str, shards: int) -> None:
     text = CASES[name]
     paths = files_of(text, tmp_path)
-    job = job_of(text, shards=shards, drain=True)
+    job = job_of(text, shards=shards, drain=True, derive=DERIVE.get(name, ()))
     play = Play(job)
     for stream, path in paths.items():
         for chunk in chunks_of(job, stream, path, piece_bytes=2000):
@@ -110,6 +126,7 @@ def test_a_query_gives_the_same_rows_on_both_runners(spark: Any, tmp_path: Path,
     rows: list[Row] = []
     streams = {stream: str(path) for stream, path in paths.items()}
     source = {"maxBytesPerTrigger": "6k", "pieceBytes": "2k"}
-    run_files(text, streams, rows.extend, spark=spark, source=source, shards=2, drain=True)
-    assert told(rows) == told(in_process(job_of(text, drain=True), paths))
+    derive = DERIVE.get(name, ())
+    run_files(text, streams, rows.extend, spark=spark, source=source, shards=2, drain=True, derive=derive)
+    assert told(rows) == told(in_process(job_of(text, drain=True, derive=derive), paths))
     assert len(rows) > 1

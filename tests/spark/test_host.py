@@ -106,8 +106,7 @@ def test_answers_are_those_of_one_process_whatever_batches_retries_and_workers_d
             play.batch(batch, retry=what == "retry", fail_after=fail_after)
     assert told(play.rows) == told(expected)
     assert play.counts["events"] == sum(map(len, names.values()))
-    if play.shards == 1:
-        assert play.counts["late"] == late
+    assert play.counts["late"] == late
 
 
 def netted(rows: list[Row]) -> Counter[object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from glob import glob, has_magic
 from pathlib import Path
@@ -13,6 +13,7 @@ from thalweg.algebra.nodes import Query
 from thalweg.errors import UsageError
 from thalweg.instants import duration
 from thalweg.io.outputs import check_output
+from thalweg.operators.derived import output_of
 
 SUFFIXES = (".nt", ".nq", ".nt.gz", ".nq.gz")
 
@@ -52,6 +53,8 @@ class Job:
     on_error: str = "quarantine"
     drain: bool = False
     unread: tuple[str, ...] = ()
+    derive: tuple[Query, ...] = ()
+    """CONSTRUCT queries whose output streams the query reads."""
 
     @classmethod
     def of(
@@ -64,20 +67,25 @@ class Job:
         lateness: str,
         on_error: str,
         drain: bool,
+        derive: Sequence[Query] = (),
     ) -> Job:
         """A job, after checks that name the option which is wrong."""
-        for stream in query.streams:
+        needed, derived = _streams([*derive, query])
+        for stream in needed:
             if stream not in inputs:
                 given = ", ".join(f"<{name}>" for name in inputs)
                 raise UsageError(f"the query reads <{stream}>, and no --stream gives it: given are {given}")
+        for stream in derived:
+            if stream in inputs:
+                raise UsageError(f"--stream gives <{stream}>, which is the output of a --derive query")
         try:
             microseconds = duration(lateness)
         except ValueError as error:
             raise UsageError(f"--lateness: {error}") from None
         check_output(query, outputs.results)
-        read = {stream: path for stream, path in inputs.items() if stream in query.streams}
+        read = {stream: path for stream, path in inputs.items() if stream in needed}
         unread = tuple(stream for stream in inputs if stream not in read)
-        return cls(query, read, reading, outputs, microseconds, on_error, drain, unread)
+        return cls(query, read, reading, outputs, microseconds, on_error, drain, unread, tuple(derive))
 
     def files(self) -> dict[str, list[str]]:
         """The files of each stream, in the order in which they are read."""
@@ -110,6 +118,15 @@ class Outcome:
             f"{self.quarantined:,} quarantined, {self.late:,} late"
         )
         return [f"interrupted after {summary}" if self.interrupted else summary, *self.hints]
+
+
+def _streams(queries: Sequence[Query]) -> tuple[list[str], list[str]]:
+    """The streams that have to come from outside, and those that queries before the last one make."""
+    derived = [made for made in map(output_of, queries[:-1]) if made is not None]
+    if len(derived) < len(queries) - 1:
+        raise UsageError("a --derive query is REGISTER ISTREAM <stream> AS CONSTRUCT ...")
+    read = dict.fromkeys(stream for query in queries for stream in query.streams)
+    return [stream for stream in read if stream not in derived], derived
 
 
 def inputs_of(options: Iterable[str]) -> dict[str, str]:

@@ -28,6 +28,8 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     session = Session(
         lateness=f"{job.lateness}us", on_error=job.on_error, blank_nodes=job.reading.blank_nodes
     )
+    for producer in job.derive:
+        session.register(producer)
     query = session.register(job.query)
     sources = _open(job, session)
     quarantine, late = Records(job.outputs.quarantine), Records(job.outputs.late)

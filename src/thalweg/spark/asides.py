@@ -12,15 +12,15 @@ import os
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-LATE_SCHEMA = "stream string, at timestamp, watermark timestamp, event long, triples long, reason string"
+LATE_SCHEMA = "stream string, at timestamp, watermark timestamp, event long, reason string"
 QUARANTINE_SCHEMA = "source string, line long, column long, reason string, text string"
 
 
 def read_late(spark: SparkSession, folder: str, **options: str) -> DataFrame:
     """The streaming frame of events that came too late, with the columns of `LATE_SCHEMA`.
 
-    `at` is the time of the event, `watermark` that of its stream when it came, `event` its number in the stream,
-    `triples` how many of its triples some pattern fits. `options` are those of Spark's file source (`cleanSource`).
+    `at` is the time of the event, `watermark` that of its stream when it came, `event` its number in the stream.
+    `options` are those of Spark's file source (`cleanSource`).
     """
     written = LATE_SCHEMA.replace("timestamp", "long")  # microseconds
     times = {name: F.timestamp_micros(name) for name in ("at", "watermark")}

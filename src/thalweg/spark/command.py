@@ -166,6 +166,7 @@ def _run(job: Job, options: OnSpark, told: _Told) -> None:
                 quarantine=str(told.quarantine.folder),
                 late=str(told.late.folder),
                 drain=job.drain,
+                derive=[producer.text for producer in job.derive],
             )
         told.outcome.interrupted = interrupts.wanted
     except KeyboardInterrupt:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from thalweg.algebra.nodes import Query
 from thalweg.engine import Session
+from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
+from thalweg.operators.derived import output_of
 from thalweg.plan.shares import Shares, plan_shares
 from thalweg.spark.encode import Reading
 from thalweg.spark.routing import Router, keys_for
+
+_DERIVES = "a query that reads a derived stream runs beside the query that makes it"
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,8 @@ class Job:
     late: str | None = None
     idle: int | None = None
     """Milliseconds after which a silent stream no longer holds the others."""
+    derive: tuple[str, ...] = ()
+    """CONSTRUCT queries whose output streams the query reads."""
 
     @classmethod
     def of(
@@ -39,15 +45,33 @@ class Job:
         shards: int = 1,
         sizes: Mapping[int, float] | None = None,
         clocked: bool = False,
+        derive: Sequence[str] = (),
         **more: Any,
     ) -> Job:
         """A job for a query, spread over at most so many shards; what is wrong with the text is told here."""
         session = Session(lateness=more.get("lateness", 0))
+        for producer in derive:
+            made = output_of(session.register(producer, stream=stream).query)
+            if made is None:
+                raise UsageError("a stream is derived by REGISTER ISTREAM <stream> AS CONSTRUCT ...")
         query = session.register(text, stream=stream).query
         options = options or ReadOptions()
-        shares = _shares(query, options, shards, sizes)
+        shares = Shares(reason=_DERIVES) if derive else _shares(query, options, shards, sizes)
         reading = Reading(session.prune(), options, Router(query, shares), keys_for(shares.shards), clocked)
-        return cls(text, stream, reading, **more)
+        return cls(text, stream, reading, derive=tuple(derive), **more)
+
+    def session(self) -> Session:
+        """An engine with the queries of the job; the last is the one that is answered."""
+        session = Session(lateness=self.lateness)
+        for producer in self.derive:
+            session.register(producer, stream=self.stream)
+        session.register(self.asked)
+        return session
+
+    @property
+    def asked(self) -> Query:
+        """The query as a shard asks it."""
+        return self.reading.router.shares.in_a_cell(self.reading.router.query)
 
     @property
     def fingerprint(self) -> str:
@@ -57,7 +81,10 @@ class Job:
             self.reading.options,
             self.reading.router.shares,
         )
-        parts = (self.text, self.stream, str(self.lateness), self.drain, self.idle, prune, options, shares)
+        parts = (
+            *(self.text, self.derive, self.stream, str(self.lateness), self.drain, self.idle),
+            *(prune, options, shares),
+        )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from thalweg.algebra.nodes import Query
 from thalweg.answers import ContinuousQuery, Late
 from thalweg.engine import Session
 from thalweg.instants import duration, show_instant
@@ -126,19 +125,11 @@ class Live:
         self._rows = 0
         self._parts: list[bytes] = []
         self._undrained = 0
-        session = Session(lateness=job.lateness)
-        session.register(self._asked)
-        self._begin(session)
-
-    @property
-    def _asked(self) -> Query:
-        """The query as this shard asks it."""
-        router = self.job.reading.router
-        return router.shares.in_a_cell(router.query)
+        self._begin(job.session())
 
     def _begin(self, session: Session) -> None:
         self.session = session
-        self.query: ContinuousQuery = session.queries[0]
+        self.query: ContinuousQuery = session.queries[-1]
         session.keep(lambda: [framer.live() for framer in self.framers.values()])
 
     def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[bytes]:
@@ -242,7 +233,9 @@ class Live:
         self._index.append(_Place(place, entry.latest, 0))
         self._parts.append(bytes(entry.chunks))
         if entry.last:
-            self._begin(restore(Session, b"".join(self._parts), queries=[self._asked]))
+            # The text of a query does not name the channels of a shard.
+            queries = () if self.job.derive else (self.job.asked,)
+            self._begin(restore(Session, b"".join(self._parts), queries=queries))
             self._parts = []
 
     def _note(self, place: int, latest: int, rows: int) -> None:
@@ -290,7 +283,7 @@ class Live:
         if self.job.idle is None:
             return
         heard = self.standing.heard
-        for stream in self.query.query.streams:
+        for stream in self.session.source_streams:
             heard[stream] = now if stream in streams else heard.get(stream, now)
         clocks = self.standing.clocks
         silent = [stream for stream in heard if now - heard[stream] >= self.job.idle]
@@ -329,7 +322,9 @@ class Live:
         if batch.clock != NO_TIME:
             self.standing.clocks[batch.stream] = batch.clock
         self.session.quarantine()
-        self.turn.late += [replace(late, stream=plain_stream(late.stream)) for late in self.session.late()]
+        late = self.session.late()
+        if self._speaks(batch.stream):
+            self.turn.late += [replace(event, stream=plain_stream(event.stream)) for event in late]
 
     def _forget(self) -> None:
         self.query.drain()

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyoxigraph as ox
 
-from thalweg.instants import instant
+from thalweg.instants import checked_instant, instant
 from thalweg.io.files import ReadOptions
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
@@ -165,7 +165,7 @@ def _time(row: dict[str, Any]) -> int:
         return instant(row["said"])
     if row["time"] is None:
         raise ValueError("there is no time")
-    return int(row["time"])
+    return checked_instant(int(row["time"]))
 
 
 def _stamps(chunk: Chunk, payload: Ids, rows: Ids) -> dict[tuple[int, int], int]:

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -52,6 +52,7 @@ def run(
     shards: int | None = None,
     sizes: Mapping[int, float] | None = None,
     idle: int | str | None = None,
+    derive: Sequence[str] = (),
     clocked: bool = False,
 ) -> DataFrame:
     """The answer of a continuous query over a streaming frame of `format("rdf")` or `events`, as a streaming frame.
@@ -66,7 +67,8 @@ def run(
     `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
     16, unless told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if
     some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
-    brings later may be late. `clocked` also counts the time of the reading, for measurements: Spark then repeats more
+    brings later may be late. `derive` holds CONSTRUCT queries whose output streams the query reads; all of them
+    then run in one shard. `clocked` also counts the time of the reading, for measurements: Spark then repeats more
     than it must after a failure.
     """
     reading = ReadOptions(
@@ -90,6 +92,7 @@ def run(
         quarantine=None if quarantine is None else os.path.abspath(quarantine),
         late=None if late is None else os.path.abspath(late),
         idle=None if idle is None else max(1, duration(idle) // 1000),
+        derive=derive,
     )
     require_rocksdb(spark)
     chunks = uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA)
@@ -152,7 +155,7 @@ def run_files(
     for frame in frames[1:]:
         events = events.unionByName(frame)
     folder = checkpoint or tempfile.mkdtemp(prefix="thalweg-checkpoint-")
-    if "sizes" not in options:
+    if "sizes" not in options and not options.get("derive"):
         parsed = parse(text, stream=options.get("stream"))
         options["sizes"] = kept_sizes(folder, parsed, streams, (source or {}).get("syntax"))
     delivery = Delivery(out)

@@ -216,6 +216,23 @@ def constructs(draw: st.DrawFn, asked: st.SearchStrategy[Question]) -> Question:
     return replace(question, template=tuple(template), select=(), distinct=False)
 
 
+@st.composite
+def producers(draw: st.DrawFn, events: Sequence[Event], output: str) -> Question:
+    """CONSTRUCT queries with an output stream, without new nodes: these have other names at the oracle."""
+    operator = draw(st.sampled_from([None, None, *OPERATORS]))
+    asked = questions(events, window=any_windows(), max_patterns=2, max_blocks=2, operators=(operator,))
+    if draw(st.integers(0, 3)) == 0:
+        asked = now_questions(events, (None, "ISTREAM"))
+    question = draw(constructs(asked))
+    made = {f"?{name}" for name in question.variables}
+    template = tuple(
+        triple for triple in question.template or () if all(t[0] in '<"' or t in made for t in triple)
+    )
+    if not template:
+        template = ((NODES[0], PREDICATES[0], NODES[1]),)
+    return replace(question, template=template, output=output)
+
+
 def agrees(pattern: Triple, triple: Triple) -> bool:
     """Whether a triple has the constants of a pattern; it may still fail to match one that repeats a variable."""
     return all(want[0] in "?_" or want == have for want, have in zip(pattern, triple, strict=True))
