@@ -7,14 +7,18 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.thalweg-ready
 WARM := $(VENV)/.thalweg-warm
 ARGS ?=
+# Tests on Spark share one session, hence one process; the others run beside them.
+JOBS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SUITE ?= lubm
 
 .DEFAULT_GOAL := help
-.PHONY: help setup warm java run test quick check format bench docs clean
+.PHONY: help setup warm java run test soak quick check format bench docs clean
 
 help:
 	@echo "make run     set up .venv and run the demo: a smart-grid stream on Spark in local mode (needs Java 17+)"
 	@echo "make test    set up .venv and run all tests (those on Spark are skipped, and say so, where Java is missing)"
+	@echo "make soak    the long tests that make test leaves out: kills, brokers, searches"
 	@echo "make quick   the tests without Spark and without the slow ones: below two minutes"
 	@echo "make check   ruff, ruff format and mypy"
 	@echo "make bench   the figures of 'thalweg bench lubm'; another suite: make bench SUITE=dynamic"
@@ -53,10 +57,13 @@ run: java $(WARM)
 	@$(BIN)/thalweg demo $(ARGS)
 
 test: $(WARM)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(PYTEST) -m "not soak" $(ARGS)
+
+soak: $(WARM)
+	@$(BIN)/python -m pytest -m soak $(ARGS)
 
 quick: $(WARM)
-	@THALWEG_HYPOTHESIS=quick $(BIN)/python -m pytest -m "not spark and not slow" $(ARGS)
+	@THALWEG_HYPOTHESIS=quick $(PYTEST) -m "not spark and not slow and not soak" $(ARGS)
 
 check: $(READY)
 	@$(BIN)/ruff check .

@@ -122,7 +122,7 @@ def test_when_all_has_ended_and_drained_a_bounded_window_is_empty(data: st.DataO
 @given(st.data())
 def test_times_may_lie_far_from_today(data: st.DataObject) -> None:
     base = data.draw(
-        st.sampled_from([-(10**17), 10**17, 253_402_300_799_999_000])
+        st.sampled_from([-(10**17), 10**17, 253_402_300_000_000_000])
     )  # around years -1200, 5100, 9999
     events = [
         Event(event.stream, base + event.time % 100_000, event.triples, event.graph)

@@ -18,7 +18,7 @@ from tests.spark.fakes import timed_graph, told
 from tests.spark.kafka_broker import UnavailableError, jars_of
 from thalweg.answers import Row
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 CLIENT = Path(__file__).with_name("delta_client.py")
 S = "http://ex/s"
 PAIRS = f"SELECT ?y ?z FROM STREAM <{S}> [RANGE 5s] WHERE {{ ?x <http://ex/p> ?y . ?x <http://ex/p> ?z }}"

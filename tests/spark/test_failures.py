@@ -27,7 +27,7 @@ from thalweg.answers import Row
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.slow,
+    pytest.mark.soak,
     pytest.mark.skipif(not os.path.isdir("/proc"), reason="processes are found in /proc"),
 ]
 ROOT = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ from tests.spark.fakes import told
 from tests.spark.kafka_broker import UnavailableError, broker, broker_jars, connect
 from thalweg.answers import Row
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 S = "http://ex/s"
 AT = "<http://www.w3.org/ns/prov#generatedAtTime>"
 CHAIN = f"SELECT ?x ?z FROM STREAM <{S}> [RANGE 10s] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/q> ?z }}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pipeline"
 ALARMING = {"feeder/0": {0, 2, 1}, "feeder/1": {5, 3, 4}, "feeder/2": {7, 6}}
 
