@@ -5,7 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from thalweg.errors import DataError, QueryError, ThalwegError, UnsupportedError, UsageError
+from thalweg.errors import (
+    DataError,
+    QueryError,
+    ThalwegError,
+    ThalwegWarning,
+    UnsupportedError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from thalweg import spark
@@ -23,6 +30,7 @@ __all__ = [
     "Row",
     "Session",
     "ThalwegError",
+    "ThalwegWarning",
     "UnsupportedError",
     "UsageError",
     "explain",

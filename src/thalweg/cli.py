@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from thalweg import __version__
-from thalweg.errors import QueryError, ThalwegError, UsageError
+from thalweg.errors import DataError, QueryError, ThalwegError, ThalwegWarning, UsageError
 
 if TYPE_CHECKING:
     from thalweg.algebra.nodes import Query
-    from thalweg.io.job import Job, Outcome
+    from thalweg.io.job import Job
+    from thalweg.io.outcome import Outcome
     from thalweg.io.progress import Meter
     from thalweg.spark.command import OnSpark
 
@@ -147,9 +149,12 @@ def run(
     progress_json: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Spark: add the numbers of each batch, as JSON lines.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace outputs that are there.")] = False,
 ) -> None:
     """Run a query over streams, and write how its answer changes."""
-    from thalweg.io.job import Job, Outputs, Reading, inputs_of
+    from thalweg.io.inputs import inputs_of
+    from thalweg.io.job import Job, Outputs, Reading
+    from thalweg.io.safety import check_outputs
 
     inputs = inputs_of(stream)
     if checkpoint is not None and on is not Runner.SPARK:
@@ -162,6 +167,12 @@ def run(
             raise UsageError(f"{option} is for --on spark")
     default = next(iter(inputs)) if len(inputs) == 1 else None
     parsed = parse_file(query, default=default)
+    outputs = {
+        "--out": out or Path("-"),
+        "--quarantine": quarantine,
+        "--late": late,
+        "--progress-json": progress_json,
+    }
     job = Job.of(
         parsed,
         inputs,
@@ -171,15 +182,21 @@ def run(
         on_error=on_error.value,
         drain=drain,
         derive=[parse_file(path, default=default) for path in derive or ()],
+        own=[path for path in (query, *(derive or ()), checkpoint, *outputs.values()) if path is not None],
     )
+    spark = None
+    if on is Runner.SPARK:
+        from thalweg.spark.command import OnSpark
+
+        spark = OnSpark(checkpoint, shards, follow, progress_json)
+    resumes = spark is not None and spark.resumes
+    check_outputs(outputs, inputs=inputs, queries=[query, *(derive or ())], force=force, resumes=resumes)
+    if force and not resumes and progress_json is not None and progress_json.is_file():
+        progress_json.write_bytes(b"")  # a log is added to: this begins it anew
     if progress is None:
         # A bar and result lines on one terminal would write over each other.
         progress = sys.stderr.isatty() and (out is not None or not sys.stdout.isatty())
-    if on is Runner.LOCAL:
-        raise typer.Exit(_carry_out(job, progress))
-    from thalweg.spark.command import OnSpark
-
-    raise typer.Exit(_carry_out(job, progress, OnSpark(checkpoint, shards, follow, progress_json)))
+    raise typer.Exit(_carry_out(job, progress, spark))
 
 
 @app.command()
@@ -225,13 +242,16 @@ def bench(
     """Measure this machine: figures as a table and as JSON."""
     if data is not None and not data.is_file():
         raise UsageError("no such file", source=str(data))
+    figures = json or Path(f"bench-{suite}.json")
+    if data is not None and figures.exists() and figures.samefile(data):
+        raise UsageError("--json would overwrite --data: name another file", source=str(figures))
     from rich.console import Console
 
     from thalweg import bench as benchmarks
 
     report = benchmarks.run(suite, data=data, quick=quick, spark=spark)
     Console().print(report.table())
-    report.write(json or Path(f"bench-{suite}.json"))
+    report.write(figures)
 
 
 def parse_file(path: str, *, default: str | None) -> Query:
@@ -246,17 +266,20 @@ def parse_file(path: str, *, default: str | None) -> Query:
 
 
 def _carry_out(job: Job, show: bool, spark: OnSpark | None = None) -> int:
-    """Run a job, tell at the end what it did, and return the exit code."""
+    """Run a job, print at the end what it did and what it left out, and return the exit code."""
     from thalweg.io.progress import Meter
 
     follow = spark is not None and spark.follow
     try:
-        with Meter(job, show, follow) as meter:
+        with Meter(job, show, follow) as meter, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ThalwegWarning)  # the last lines have them
             done = _run_here(job, meter) if spark is None else _run_on_spark(job, spark, meter)
     except BrokenPipeError:
         return _reader_has_gone()
     for line in done.lines():
         print(f"thalweg: {line}", file=sys.stderr)
+    if done.failed:
+        return FAILURE
     # A run that would go on for ever has done all it should when it is stopped.
     return INTERRUPTED if done.interrupted and not follow else 0
 
@@ -289,6 +312,10 @@ def _main(arguments: Sequence[str] | None) -> int:
         return _complain(error.format_message().rstrip("."), getattr(error, "exit_code", USAGE))
     except (QueryError, UsageError) as error:
         return _complain(str(error), USAGE)
+    except DataError as error:
+        from thalweg.io.outcome import explained
+
+        return _complain(explained(error), FAILURE)
     except ThalwegError as error:
         return _complain(str(error), FAILURE)
     except (KeyboardInterrupt, typer.Abort):

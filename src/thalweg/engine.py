@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thalweg.algebra.nodes import Const, Query
 from thalweg.algebra.windows import Count
 from thalweg.answers import ContinuousQuery, Late, Stats, Stream
-from thalweg.errors import DataError, UsageError
+from thalweg.errors import DataError, UsageError, warn
 from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
@@ -96,6 +96,7 @@ class Session:
         self._readers: dict[str, Reader] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._derived = DerivedStreams()
+        self._unheard: set[str] = set()
 
     # Queries
 
@@ -107,6 +108,9 @@ class Session:
         `stream` is what a query reads that names no stream.
         """
         query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
+        if isinstance(text, str):  # else whoever parsed it has seen its doubts
+            for doubt in query.doubts:
+                warn(f"{source}: {doubt}")
         named = [*query.streams, *([query.output] if query.output is not None else [])]
         self._derived.check(query, {name: self._watermark(name) for name in named})
         home = self._home(query)
@@ -242,6 +246,9 @@ class Session:
         homes = [home for home in self._sets if stream in home.streams]
         if not homes:
             self.stats.unheard += events
+            if events and stream not in self._unheard:
+                self._unheard.add(stream)
+                warn(f"no query reads <{stream}>: its events are counted in stats.unheard, and lost")
         state.clock = max(state.clock, clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
@@ -404,7 +411,8 @@ class Session:
     def _reject(self, rejects: tuple[Reject, ...]) -> None:
         if self._on_error == "fail":
             first = rejects[0]
-            raise DataError(first.reason, source=first.source, line=first.line, column=first.column)
+            place = {"line": first.line or None, "column": first.column or None}  # 0 is an unknown one
+            raise DataError(first.reason, source=first.source, **place)
         self.stats.quarantined += len(rejects)
         self._kept.quarantine.extend(rejects)
 

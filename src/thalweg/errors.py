@@ -1,6 +1,12 @@
-"""The one exception tree: a message says what was wrong, where, and what to do."""
+"""The one exception tree, and the warnings: a message says what was wrong, where, and what to do."""
 
 from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class ThalwegError(Exception):
@@ -38,5 +44,18 @@ class DataError(ThalwegError):
     """A piece of input that is malformed; raised only where `on_error="fail"`."""
 
 
+class ThalwegWarning(UserWarning):
+    """Something that is valid and can hardly be meant, such as a selected variable that nothing binds."""
+
+
 class UsageError(ThalwegError):
     """A call or a command line that cannot be carried out as written."""
+
+
+def warn(message: str) -> None:
+    """Give a `ThalwegWarning` that points at the caller's line, outside of this package."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ThalwegWarning, stacklevel=level + 1)

@@ -81,7 +81,8 @@ class Play:
         self.stores = [Store() for _ in range(self.shards)]
         self.rows: list[Row] = []
         self.replayed: list[int] = []
-        self.counts = {"events": 0, "late": 0, "rejected": 0}
+        self.counts = {"events": 0, "late": 0, "rejected": 0, "untimed": 0, "blanks": 0}
+        self.bits = {"matched": 0, "begun": 0}
         self.clock = 0
 
     def batch(
@@ -146,6 +147,8 @@ class Play:
     def _take(self, frame: pd.DataFrame) -> None:
         for key in self.counts:
             self.counts[key] += frame[key].item()  # a frame has one row
+        for key in self.bits:
+            self.bits[key] |= frame[key].item()
         results = frame["results"].item()
         if results is not None:
             self.rows += rows_of(pa.ipc.open_stream(results).read_all())

@@ -273,6 +273,7 @@ def test_late_events_are_counted_and_kept(thalweg, tmp_path):
         (["explain", "wrong.rq"], "wrong.rq:2:3: unknown prefix 'ex:'"),
         (["bench", "nothing"], "nothing"),
         (["bench", "--data", "none.nt"], "none.nt: no such file"),
+        (["bench", "--data", "people.nt", "--json", "./people.nt"], "--json would overwrite --data"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_code_2(thalweg, tmp_path, arguments, complaint):
@@ -405,6 +406,6 @@ def test_spark_gives_the_same_answers_quarantine_and_counts(tmp_path):
 
 
 def test_the_progress_line_is_drawn_where_it_is_asked_for(thalweg):
-    arguments = ["run", "friends.rq", "--stream", f"{EX}people=people.nt", "--out", "o.csv"]
+    arguments = ["run", "friends.rq", "--stream", f"{EX}people=people.nt", "--out", "o.csv", "--force"]
     assert thalweg(*arguments, "--no-progress").err.count("\n") == 1
     assert len(thalweg(*arguments, "--progress").err) > len(thalweg(*arguments).err)

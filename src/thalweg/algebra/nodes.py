@@ -180,6 +180,8 @@ class Query:
     text: str
     equalities: tuple[Equality, ...] = ()
     template: tuple[Pattern, ...] | None = None
+    loose: tuple[str, ...] = ()
+    """Variables of the template that nothing binds; a rule has dropped their triples."""
 
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:
@@ -212,6 +214,17 @@ class Query:
             return TRIPLE
         bound = {*self.variables, *(name for name, _ in self.fixed)}
         return tuple(name for name in self.select if name in bound)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What is valid and can hardly be meant: variables of the projection or the template that nothing binds."""
+        if self.template is None:
+            loose = [name for name in self.select if name not in self.columns]
+            return tuple(f"?{name} is selected and no pattern binds it: no row has it" for name in loose)
+        return tuple(
+            f"?{name} is in the template and no pattern binds it: its triples are never made"
+            for name in self.loose
+        )
 
     @property
     def streams(self) -> tuple[str, ...]:

@@ -66,7 +66,9 @@ def drop_impossible_triples(query: Query) -> Query:
     kept: dict[object, Pattern] = {}
     for triple in filter(possible, query.template):
         kept.setdefault(triple.terms, triple)
-    return replace(query, template=tuple(kept.values()))
+    made = (Var(name) for triple in query.template for name in triple.variables)
+    loose = dict.fromkeys(term.name for term in made if not term.anonymous and term.name not in bound)
+    return replace(query, template=tuple(kept.values()), loose=(*query.loose, *loose))
 
 
 RULES: tuple[Callable[[Query], Query], ...] = (

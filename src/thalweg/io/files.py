@@ -104,6 +104,10 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
         elif last:
             yield offset, memoryview(last)
 
+    def _is_gzip(self) -> bool:
+        with open(self.path, "rb") as file:
+            return file.read(2) == _GZIP
+
     def _unpacked(self) -> Iterator[bytes]:
         with gzip.open(self.path, "rb") as file:
             waiting: list[bytes] = []
@@ -116,7 +120,10 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
                         yield b"".join(waiting)
                         waiting, size = [], 0
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                self.rejects.append(Reject(str(self.path), 0, 0, f"the gzip file breaks off: {error}", ""))
+                reason = (
+                    f"the gzip file breaks off: {error}" if self._is_gzip() else "this is not a gzip file"
+                )
+                self.rejects.append(Reject(str(self.path), 0, 0, reason, ""))
             if waiting:
                 yield b"".join(waiting)
 
@@ -181,6 +188,7 @@ class FileEvents:
             arena=arena,
         )
         self.statements = 0
+        self.blanks = 0
         self.bytes = 0
         self._batches = self._read()
 
@@ -210,6 +218,7 @@ class FileEvents:
             source = pieces(path, self.options.piece, reuse=self.options.threads == 1)
             for chunk in self._chunks(source, make):
                 self.statements += chunk.statements
+                self.blanks += chunk.blanks
                 yield self.framer.frame(chunk)
             if source.rejects:
                 yield EventBatch.empty(stream, self.framer.clock, tuple(source.rejects))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from glob import glob, has_magic
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from thalweg.algebra.nodes import Query
 from thalweg.errors import UsageError
 from thalweg.instants import duration
+from thalweg.io.inputs import contents_of, files_of
 from thalweg.io.outputs import check_output
 from thalweg.operators.derived import output_of
-
-SUFFIXES = (".nt", ".nq", ".nt.gz", ".nq.gz")
+from thalweg.rdf.ntriples import GENERATED_AT
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,12 @@ class Reading:
     def __post_init__(self) -> None:
         if self.time_predicate is not None and not self.time_predicate.strip("<>").strip():
             raise UsageError("--time-predicate is an IRI")
+
+    @property
+    def said_by(self) -> bytes:
+        """The predicate of times, as it is written in data."""
+        said = self.time_predicate
+        return GENERATED_AT if said is None else f"<{said.strip('<>')}>".encode()
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Job:
     unread: tuple[str, ...] = ()
     derive: tuple[Query, ...] = ()
     """CONSTRUCT queries whose output streams the query reads."""
+    own: frozenset[str] = frozenset()
+    """Real paths that the run itself uses: its query, its outputs, its checkpoint."""
 
     @classmethod
     def of(
@@ -68,6 +75,7 @@ class Job:
         on_error: str,
         drain: bool,
         derive: Sequence[Query] = (),
+        own: Iterable[str | Path] = (),
     ) -> Job:
         """A job, after checks that name the option which is wrong."""
         needed, derived = _streams([*derive, query])
@@ -85,39 +93,35 @@ class Job:
         check_output(query, outputs.results)
         read = {stream: path for stream, path in inputs.items() if stream in needed}
         unread = tuple(stream for stream in inputs if stream not in read)
-        return cls(query, read, reading, outputs, microseconds, on_error, drain, unread, tuple(derive))
+        used = frozenset(os.path.realpath(path) for path in own)
+        return cls(query, read, reading, outputs, microseconds, on_error, drain, unread, tuple(derive), used)
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """All queries, in the order in which they are registered."""
+        return (*self.derive, self.query)
 
     def files(self) -> dict[str, list[str]]:
         """The files of each stream, in the order in which they are read."""
         return {stream: files_of(path) for stream, path in self.inputs.items()}
 
+    def files_of(self, stream: str) -> list[str]:
+        """The files of one stream."""
+        return files_of(self.inputs[stream])
 
-@dataclass
-class Outcome:
-    """What a run did, for its last lines."""
+    def skipped(self) -> list[str]:
+        """Files in the folders that are read which are left out for their suffix."""
+        return [
+            file
+            for path in self.inputs.values()
+            if os.path.isdir(path)
+            for file in contents_of(path).skipped
+            if not self._uses(file)
+        ]
 
-    events: int = 0
-    triples: int = 0
-    results: int = 0
-    seconds: float = 0.0
-    quarantined: int = 0
-    late: int = 0
-    interrupted: bool = False
-    hints: list[str] = field(default_factory=list)
-
-    def lines(self) -> list[str]:
-        """A summary, and then hints.
-
-        >>> Outcome(events=2, triples=2000, results=1, seconds=0.5).lines()
-        ['2 events, 2,000 triples, 1 result in 0.50 s (4,000 triples/s), 0 quarantined, 0 late']
-        """
-        rate = f" ({self.triples / self.seconds:,.0f} triples/s)" if self.seconds > 0 else ""
-        summary = (
-            f"{count(self.events, 'event')}, {count(self.triples, 'triple')}, "
-            f"{count(self.results, 'result')} in {self.seconds:.2f} s{rate}, "
-            f"{self.quarantined:,} quarantined, {self.late:,} late"
-        )
-        return [f"interrupted after {summary}" if self.interrupted else summary, *self.hints]
+    def _uses(self, file: str) -> bool:
+        path = os.path.realpath(file)
+        return any(path == own or path.startswith(own + os.sep) for own in self.own)
 
 
 def _streams(queries: Sequence[Query]) -> tuple[list[str], list[str]]:
@@ -127,65 +131,3 @@ def _streams(queries: Sequence[Query]) -> tuple[list[str], list[str]]:
         raise UsageError("a --derive query is REGISTER ISTREAM <stream> AS CONSTRUCT ...")
     read = dict.fromkeys(stream for query in queries for stream in query.streams)
     return [stream for stream in read if stream not in derived], derived
-
-
-def inputs_of(options: Iterable[str]) -> dict[str, str]:
-    """Streams and paths of `IRI=PATH` options.
-
-    >>> inputs_of(["http://ex/s=/dev/null"])
-    {'http://ex/s': '/dev/null'}
-    """
-    inputs: dict[str, str] = {}
-    for option in options:
-        stream, path = _split(option)
-        if stream in inputs:
-            raise UsageError(f"--stream gives <{stream}> twice: put its files into one folder")
-        inputs[stream] = path
-    return inputs
-
-
-def files_of(path: str) -> list[str]:
-    """The files of a path: itself, what a pattern matches, or the RDF files of a folder, by name."""
-    if os.path.isdir(path):
-        found = sorted(_walk(path, ""))
-        if not found:
-            raise UsageError(f"there is no file to read here ({', '.join(SUFFIXES)})", source=path)
-        return [os.path.join(path, name) for name in found]
-    if has_magic(path) and not os.path.exists(path):
-        found = [name for name in sorted(glob(path, recursive=True)) if os.path.isfile(name)]
-        if not found:
-            raise UsageError("no file has such a name", source=path)
-        return found
-    return [path]
-
-
-def _walk(folder: str, prefix: str) -> Iterable[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith((".", "_")):
-                continue
-            if entry.is_dir():
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
-            elif entry.name.lower().endswith(SUFFIXES):
-                yield prefix + entry.name
-
-
-def _split(option: str) -> tuple[str, str]:
-    # Both sides may have a "=" inside: the right cut is one that leaves a path which exists.
-    cuts = [i for i, c in enumerate(option) if c == "="]
-    for cut in reversed(cuts):
-        stream, path = option[:cut].removeprefix("<").removesuffix(">"), os.path.expanduser(option[cut + 1 :])
-        if stream and path and (os.path.exists(path) or (has_magic(path) and glob(path, recursive=True))):
-            return stream, path
-    if not cuts or not option[: cuts[-1]] or not option[cuts[-1] + 1 :]:
-        raise UsageError(f"--stream is IRI=PATH, not {option!r}")
-    raise UsageError("no such file or folder", source=option[cuts[-1] + 1 :])
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things, in words.
-
-    >>> count(1, "event"), count(2000, "event")
-    ('1 event', '2,000 events')
-    """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

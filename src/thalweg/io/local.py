@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from thalweg.answers import ContinuousQuery
 from thalweg.engine import Session
 from thalweg.io.files import PIECE, FileEvents, ReadOptions, read_events
-from thalweg.io.job import Job, Outcome, count
+from thalweg.io.job import Job
+from thalweg.io.outcome import Outcome, Seen, conclude, untimed_statement
 from thalweg.io.outputs import open_writer
 from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.writers import Records, Writer
+from thalweg.plan.coverage import Coverage
 from thalweg.rdf.chunk import NO_TIME
-from thalweg.rdf.ntriples import GENERATED_AT
+from thalweg.rdf.events import EventBatch
 
 _ROWS = 1 << 16
 _MOST_THREADS = 4  # reading is then no longer what a run waits for
-_SCOPED = re.compile(rb"_:e[0-9a-f]+-")
 
 
 def run_job(job: Job, meter: Meter) -> Outcome:
@@ -34,9 +34,20 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     sources = _open(job, session)
     quarantine, late = Records(job.outputs.quarantine), Records(job.outputs.late)
     outcome = Outcome()
+    coverage, begun = Coverage(job.queries, job.inputs), set[str]()
+
+    def look(batch: EventBatch) -> None:
+        coverage.look(batch.stream, batch, session.arena)
+        if batch.events:
+            begun.add(batch.stream)
+        outcome.untimed = sum(source.framer.ignored for source in sources.values())
+        if outcome.untimed and job.on_error == "fail":
+            raise untimed_statement(job)
+        quarantine.write(batch.rejects)
+
     try:
         with open_writer(job.outputs.results, job.query) as writer, Interrupts() as interrupts:
-            for _ in _side_by_side(sources, session, quarantine, drain=job.drain):
+            for _ in _side_by_side(sources, session, look, drain=job.drain):
                 late.write(session.late())
                 _deliver(query, writer)
                 meter.update(
@@ -55,19 +66,19 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     outcome.triples = sum(source.statements for source in sources.values())
     outcome.quarantined, outcome.late = session.stats.quarantined, session.stats.late
     outcome.seconds = time.perf_counter() - begin
-    outcome.hints = list(_hints(job, sources, quarantine, late, session))
+    blanks = sum(source.blanks for source in sources.values())
+    conclude(outcome, job, Seen(quarantine, late, begun, coverage.unmatched, blanks))
     return outcome
 
 
 def _open(job: Job, session: Session) -> dict[str, FileEvents]:
     reading = job.reading
     files = job.files()
-    predicate = reading.time_predicate
     options = ReadOptions(
         per_event=reading.per_event,
         rate=reading.rate,
         blank_nodes=reading.blank_nodes,
-        time_predicate=GENERATED_AT if predicate is None else f"<{predicate.strip('<>')}>".encode(),
+        time_predicate=reading.said_by,
         # What one stream is ahead of another waits in memory, so that several are read in smaller steps.
         piece=PIECE if len(files) == 1 else PIECE // 8,
         threads=min(os.cpu_count() or 1, _MOST_THREADS),
@@ -81,9 +92,12 @@ def _open(job: Job, session: Session) -> dict[str, FileEvents]:
 
 
 def _side_by_side(
-    sources: dict[str, FileEvents], session: Session, quarantine: Records, *, drain: bool
+    sources: dict[str, FileEvents], session: Session, look: Callable[[EventBatch], None], *, drain: bool
 ) -> Iterator[None]:
-    """Feed the session, always from the stream whose clock is behind; a step is a batch or an end."""
+    """Feed the session, always from the stream whose clock is behind; a step is a batch or an end.
+
+    `look` is called with each batch before the session takes it.
+    """
     clocks = dict.fromkeys(sources, NO_TIME)
     while clocks:
         stream = min(clocks, key=clocks.__getitem__)
@@ -93,7 +107,7 @@ def _side_by_side(
             session.finish(stream, drain=drain)
         else:
             clocks[stream] = batch.clock
-            quarantine.write(batch.rejects)
+            look(batch)
             session.push_events(batch)
         yield
 
@@ -109,41 +123,3 @@ def _deliver(query: ContinuousQuery, writer: Writer) -> None:
             writer.columns(part.at.tolist(), part.signs, texts, graphs if query.query.per_event else None)
     if len(delta):
         writer.flush()
-
-
-def _hints(
-    job: Job,
-    sources: dict[str, FileEvents],
-    quarantine: Records,
-    late: Records,
-    session: Session,
-) -> Iterator[str]:
-    yield from hints(job, quarantine, late)
-    ignored = sum(source.framer.ignored for source in sources.values())
-    if ignored:
-        yield f"left out: {count(ignored, 'statement')} of the default graph that say no time"
-    if session.stats.late > late.count:
-        yield f"only {late.count:,} of {session.stats.late:,} late events could be written down"
-    joins = job.reading.blank_nodes == "event" and len(job.query.patterns) > 1 and not job.query.per_event
-    if joins and _SCOPED.search(session.arena.log[: session.arena.used_bytes].data):
-        yield (
-            "blank nodes were taken as local to their events, so that no two events share one; "
-            "if the labels are stable, say --blank-nodes stable"
-        )
-
-
-def hints(job: Job, quarantine: Records, late: Records) -> Iterator[str]:
-    """What a newcomer may want to know about the outcome of a run, wherever it ran."""
-    for stream in job.unread:
-        yield f"the query does not read <{stream}>"
-    if quarantine.first is not None and job.outputs.quarantine is None:
-        yield f"malformed input, e.g. {place(quarantine.first)} (--quarantine PATH keeps all of it)"
-    if late.first is not None and job.outputs.late is None:
-        yield "events came too late: --lateness waits for them, --late PATH keeps them"
-
-
-def place(reject: object) -> str:
-    """Where and why a piece of input was refused."""
-    cells = reject if isinstance(reject, dict) else vars(reject)
-    where = ":".join(str(cells[key]) for key in ("source", "line", "column") if cells[key])
-    return f"{where}: {cells['reason']}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from thalweg.algebra.nodes import Query
 from thalweg.errors import UsageError
 from thalweg.io.graphs import NQuads, NTriples, stream_of
+from thalweg.io.safety import descriptor_of
 from thalweg.io.writers import Csv, JsonLines, Writer, open_file
 
 _JSON = (".jsonl", ".ndjson", ".json")
@@ -39,6 +40,8 @@ def check_output(query: Query, path: Path | None) -> None:
 
 
 def _kind(path: Path) -> str:
+    if not path.suffix and (path.is_char_device() or path.is_fifo() or descriptor_of(path) is not None):
+        return ".jsonl"
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] == [".gz"]:
         suffixes.pop()

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import IO, Any, Protocol, Self
 
 from thalweg.errors import UsageError
 from thalweg.instants import show_instant
+from thalweg.io.safety import descriptor_of
+
+_SOURCES = 100
 
 
 class ResultRow(Protocol):
@@ -160,6 +164,8 @@ class Records:
     def __init__(self, path: Path | None, *, append: bool = False) -> None:
         self.count = 0
         self.first: Any = None
+        self.sources: dict[str, Any] = {}
+        """The first record of each source, of the first sources only."""
         self._out = None if path is None else open_file(path, append)
 
     def write(self, records: Iterable[Any]) -> None:
@@ -168,6 +174,9 @@ class Records:
             self.count += 1
             if self.first is None:
                 self.first = record
+            source = record.get("source") if isinstance(record, dict) else getattr(record, "source", None)
+            if source and source not in self.sources and len(self.sources) < _SOURCES:
+                self.sources[source] = record
             if self._out is not None:
                 cells = _cells(record)
                 self._out.write(json.dumps(cells, ensure_ascii=False).encode() + b"\n")
@@ -204,9 +213,11 @@ class Lines:
 
 
 def open_file(path: Path, append: bool = False) -> IO[bytes]:
-    """A file to write to, compressed if its name says so."""
+    """A file to write to, compressed if its name says so. What stands for an open file (/dev/stdout) is that one."""
     mode = "ab" if append else "wb"
     try:
+        if (number := descriptor_of(path)) is not None:
+            return open(os.dup(number), "wb")
         if path.suffix.lower() == ".gz":
             return gzip.open(path, mode, compresslevel=6)  # type: ignore[return-value]
         return open(path, mode)

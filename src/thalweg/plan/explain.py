@@ -162,4 +162,5 @@ def _output(query: Query) -> list[str]:
     lines.append(f"output     {distinct}{shown}; {how}")
     if query.output is not None:
         lines.append(f"as stream  <{query.output}>")
+    lines += [f"doubt      {doubt}" for doubt in query.doubts]
     return [*lines, "work       incremental: each triple costs what it joins with, not what the window holds"]

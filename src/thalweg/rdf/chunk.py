@@ -56,6 +56,8 @@ class Chunk:
     unnamed: int = 0
     """Statements of the default graph that are not timestamps."""
     source: str = ""
+    blanks: int = 0
+    """Blank nodes in the rows, whether their labels await a scope or not."""
     op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """1 or -1, insert or delete; left out, all rows are inserts."""
 
@@ -93,6 +95,7 @@ class Chunk:
                 "lines": self.lines,
                 "bnodes": self.bnodes,
                 "unnamed": self.unnamed,
+                "blanks": self.blanks,
                 "source": self.source,
                 "rejects": [asdict(reject) for reject in self.rejects],
                 "rows": len(self),
@@ -142,6 +145,7 @@ class Chunk:
             bnodes=front["bnodes"],
             rejects=tuple(Reject(**reject) for reject in front["rejects"]),
             unnamed=front["unnamed"],
+            blanks=front.get("blanks", 0),
             source=front["source"],
             op=op.astype(np.int64),
         )
@@ -169,6 +173,7 @@ class Chunk:
             lines=lines,
             bnodes=sum(chunk.bnodes for chunk in chunks),
             unnamed=sum(chunk.unnamed for chunk in chunks),
+            blanks=sum(chunk.blanks for chunk in chunks),
             rejects=tuple(rejects),
         )
 

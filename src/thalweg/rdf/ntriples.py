@@ -203,6 +203,7 @@ class _Run:
             bnodes=state[kernel.BLANKS] if self.reader._awaits_scope else 0,
             rejects=rejects,
             unnamed=state[kernel.UNNAMED],
+            blanks=state[kernel.BLANKS],
             source=self.reader.source,
         )
 

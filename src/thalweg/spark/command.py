@@ -12,8 +12,8 @@ from typing import Any
 
 from thalweg.answers import Row
 from thalweg.errors import DataError
-from thalweg.io.job import Job, Outcome, count
-from thalweg.io.local import hints, place
+from thalweg.io.job import Job
+from thalweg.io.outcome import Outcome, Seen, conclude, count, error_of, untimed_statement
 from thalweg.io.outputs import open_writer
 from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.writers import Lines, Records, Writer
@@ -56,11 +56,12 @@ def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
         Aside(Path(folder) / "late", Records(job.outputs.late, append=more)) as late,
         Lines(options.steps) as steps,
     ):
-        _run(job, options, _Told(job, meter, writer, steps, quarantine, late, outcome))
+        told = _Told(job, meter, writer, steps, quarantine, late, outcome)
+        _run(job, options, told)
         outcome.results = writer.rows
     outcome.quarantined = max(outcome.quarantined, quarantine.records.count)
     outcome.late = max(outcome.late, late.records.count)
-    outcome.hints = list(hints(job, quarantine.records, late.records))
+    conclude(outcome, job, told.seen(), endless=options.follow)
     return outcome
 
 
@@ -99,11 +100,26 @@ class _Told:
     quarantine: Aside
     late: Aside
     outcome: Outcome
+    matched: int | None = None
+    begun: int = 0
+    blanks: int = 0
+
+    def seen(self) -> Seen:
+        """What the run found out, by the sums of its batches; without any, nothing is known."""
+        streams = sorted(self.job.inputs)
+        patterns = sum(len(query.patterns) for query in self.job.queries)
+        unmatched = [k for k in range(min(patterns, 63)) if not (self.matched or 0) >> k & 1]
+        if self.matched is None:
+            unmatched = []
+        else:
+            streams = [stream for k, stream in enumerate(streams) if k >= 63 or self.begun >> k & 1]
+        return Seen(self.quarantine.records, self.late.records, streams, unmatched, self.blanks)
 
     def __call__(self, sums: dict[str, Any]) -> None:
         outcome, step = self.outcome, sums["step"]
         outcome.events, outcome.triples = sums["events"], sums["statements"]
-        outcome.quarantined, outcome.late = sums["rejected"], sums["late"]
+        outcome.quarantined, outcome.late, outcome.untimed = sums["rejected"], sums["late"], sums["untimed"]
+        self.matched, self.begun, self.blanks = sums["matched"], sums["begun"], sums["blanks"]
         self.quarantine.collect()
         self.late.collect()
         self.steps.write(step.to_json())
@@ -112,7 +128,9 @@ class _Told:
         )
         if self.job.on_error == "fail" and outcome.quarantined:
             first = self.quarantine.records.first
-            raise DataError(place(first) if first else "malformed input")
+            raise error_of(first) if first else DataError("malformed input")
+        if self.job.on_error == "fail" and outcome.untimed:
+            raise untimed_statement(self.job)
 
 
 def in_words(step: Step, sums: dict[str, Any]) -> str:

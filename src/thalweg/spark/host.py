@@ -22,6 +22,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from thalweg.errors import UsageError
+from thalweg.plan.shares import plain_stream
 from thalweg.rdf.stamped import joined
 from thalweg.spark import keepers
 from thalweg.spark.daemon import spare_what_is_loaded
@@ -38,9 +39,12 @@ ENTRY_SCHEMA = (
     "before binary, chunks binary"
 )
 _READ = ("bytes", "statements", "kept", "sent", "reading")
-COUNTS = (*_READ, "events", "answers", "late", "rejected", "replayed", "held", "micros", "engine")
+_DONE = ("events", "answers", "late", "rejected", "untimed", "blanks")
+COUNTS = (*_READ, *_DONE, "replayed", "held", "micros", "engine")
 """What a shard tells of a batch; `reading`, `micros` (here) and `engine` (a part of that) are microseconds."""
-OUTPUT_SCHEMA = f"shard int, {', '.join(f'{name} long' for name in COUNTS)}, results binary"
+MASKS = ("matched", "begun")
+"""Sets of small numbers as bits, of all batches so far: patterns that a triple fitted, streams that had an event."""
+OUTPUT_SCHEMA = f"shard int, {', '.join(f'{name} long' for name in (*COUNTS, *MASKS))}, results binary"
 
 
 @dataclass
@@ -116,16 +120,21 @@ class Host(StatefulProcessor):
             self._wake_up(turn.wake_up)
         self._tell(shard, header.version - 1, turn)
         self._store(header, turn, arrived)
+        heard = set(map(plain_stream, turn.standing.clocks))
         counts = {
             **read,
             "events": turn.events,
             "answers": turn.answers,
             "late": len(turn.late),
             "rejected": len(turn.rejects),
+            "untimed": turn.untimed,
+            "blanks": turn.blanks,
             "replayed": replayed,
             "held": turn.held,
             "micros": (spent + perf_counter_ns() - begun) // 1000,
             "engine": turn.micros,
+            "matched": bits_of(turn.standing.matched),
+            "begun": bits_of(k for k, stream in enumerate(self.job.sources) if stream in heard),
         }
         yield _output(shard, counts)
 
@@ -207,8 +216,17 @@ def _arrivals(frames: Iterable[pd.DataFrame], read: Counter[str]) -> Iterator[Ar
 
 
 def _output(shard: int, counts: Mapping[str, int], results: bytes | None = None) -> pd.DataFrame:
-    cells = {name: [counts.get(name, 0)] for name in COUNTS}
+    cells = {name: [counts.get(name, 0)] for name in (*COUNTS, *MASKS)}
     return pd.DataFrame({"shard": [shard], **cells, "results": [results]})
+
+
+def bits_of(numbers: Iterable[int]) -> int:
+    """A set of numbers as the bits of a long. Those that have no bit in it are left out.
+
+    >>> bits_of([0, 2]), bits_of([63])
+    (5, 0)
+    """
+    return sum(1 << number for number in set(numbers) if number < 63)
 
 
 def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> None:

@@ -11,6 +11,7 @@ from thalweg.algebra.nodes import Query
 from thalweg.engine import Session
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
+from thalweg.lang import parse
 from thalweg.operators.derived import output_of
 from thalweg.plan.shares import Shares, plan_shares
 from thalweg.spark.encode import Reading
@@ -34,6 +35,8 @@ class Job:
     """Milliseconds after which a silent stream no longer holds the others."""
     derive: tuple[str, ...] = ()
     """CONSTRUCT queries whose output streams the query reads."""
+    sources: tuple[str, ...] = ()
+    """The streams that come from outside, by name."""
 
     @classmethod
     def of(
@@ -58,13 +61,14 @@ class Job:
         options = options or ReadOptions()
         shares = Shares(reason=_DERIVES) if derive else _shares(query, options, shards, sizes)
         reading = Reading(session.prune(), options, Router(query, shares), keys_for(shares.shards), clocked)
-        return cls(text, stream, reading, derive=tuple(derive), **more)
+        sources = tuple(sorted(session.source_streams))
+        return cls(text, stream, reading, derive=tuple(derive), sources=sources, **more)
 
     def session(self) -> Session:
         """An engine with the queries of the job; the last is the one that is answered."""
         session = Session(lateness=self.lateness)
         for producer in self.derive:
-            session.register(producer, stream=self.stream)
+            session.register(parse(producer, stream=self.stream))
         session.register(self.asked)
         return session
 

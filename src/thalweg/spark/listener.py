@@ -38,6 +38,15 @@ class Step:
     late: int
     """Events that came too late."""
     quarantined: int
+    untimed: int
+    """Statements of the default graph that said no time; they were left out."""
+    blanks: int
+    """Blank nodes in the triples that were kept."""
+    matched: int
+    """The patterns that some triple has fitted so far: bit k is pattern k, as `thalweg explain` numbers them (those of
+    `derive` come first)."""
+    begun: int
+    """The streams that have had an event so far, as bits in the order of their names."""
     replayed: int
     """Entries of the log that new engines were fed with: 0 but for restarts and failures."""
     shards: int
@@ -89,6 +98,10 @@ def step_of(progress: Any) -> Step | None:
         late=counts.get("late", 0),
         # What the reader refuses is handed to the engine, which counts it with its own.
         quarantined=counts.get("rejected", 0),
+        untimed=counts.get("untimed", 0),
+        blanks=counts.get("blanks", 0),
+        matched=counts.get("matched", 0),
+        begun=counts.get("begun", 0),
         replayed=counts.get("replayed", 0),
         shards=counts.get("shards", 0),
         held=counts.get("held", 0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from thalweg.answers import ContinuousQuery, Late
 from thalweg.engine import Session
 from thalweg.instants import duration, show_instant
 from thalweg.io.files import ReadOptions
+from thalweg.plan.coverage import Coverage
 from thalweg.plan.shares import plain_stream
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
@@ -22,7 +23,7 @@ from thalweg.saving import restore, save
 from thalweg.spark.encode import nothing
 from thalweg.spark.jobs import Job
 from thalweg.spark.results import pack_results
-from thalweg.spark.routing import EVENTS
+from thalweg.spark.routing import EVENTS, GRAPHS
 
 _DRAIN = 1 << 18
 SAVED = "saved"
@@ -76,6 +77,8 @@ class Standing:
     """Of streams that were silent for too long."""
     heard: dict[str, int] = field(default_factory=dict)
     """When each stream was heard last, in milliseconds of the runner's clock."""
+    matched: list[int] = field(default_factory=list)
+    """The patterns that some triple has fitted."""
 
 
 class Logged(NamedTuple):
@@ -106,6 +109,10 @@ class Turn:
     answers: int = 0
     """Rows of the results."""
     events: int = 0
+    untimed: int = 0
+    """Statements of the default graph that said no time."""
+    blanks: int = 0
+    """Blank nodes in the rows that came."""
     held: int = 0
     micros: int = 0
     """How long it took."""
@@ -129,8 +136,13 @@ class Live:
 
     def _begin(self, session: Session) -> None:
         self.session = session
+        self._coverage = self._covered(self.standing.matched)
         self.query: ContinuousQuery = session.queries[-1]
         session.keep(lambda: [framer.live() for framer in self.framers.values()])
+
+    def _covered(self, matched: Iterable[int]) -> Coverage:
+        queries = [registered.query for registered in self.session.queries]
+        return Coverage(queries, self.session.source_streams, matched)
 
     def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[bytes]:
         """Apply a batch of chunks, at a time of the runner's clock: packed results, and then `turn` has the rest.
@@ -186,6 +198,8 @@ class Live:
         standing = self.standing.clocks.get(stream, NO_TIME), self.standing.watermarks.get(stream, NO_TIME)
         last = arrivals[-1].last
         chunks = [Chunk.unpack(arrival.chunk, self.session.arena) for arrival in arrivals]
+        self.turn.blanks += sum(chunk.blanks for chunk in chunks)
+        self.turn.untimed += sum(chunk.unnamed for chunk in chunks) if mode == GRAPHS else 0
         batches = list(_framed(framer, chunks, last))
         for batch in batches:
             self._push(batch)
@@ -245,6 +259,7 @@ class Live:
     def resume(self, standing: Standing) -> None:
         """Go to where an earlier engine stood, after its log has been replayed."""
         self.standing = standing
+        self._coverage = self._covered(standing.matched)
         for stream, state in standing.framers.items():
             self._framer(stream, standing.modes[stream]).restore(state)
         for stream, clock in standing.clocks.items():
@@ -265,6 +280,7 @@ class Live:
     def _stand(self) -> Standing:
         """Where the engine stands now."""
         self.standing.framers = {stream: framer.state() for stream, framer in self.framers.items()}
+        self.standing.matched = self._coverage.matched
         return self.standing
 
     def _expired(self) -> Iterator[int]:
@@ -318,6 +334,7 @@ class Live:
         if self._speaks(batch.stream):
             self.turn.rejects += batch.rejects
             self.turn.events += batch.events
+        self._coverage.look(batch.stream, batch, self.session.arena)
         self.session.push_events(batch)
         if batch.clock != NO_TIME:
             self.standing.clocks[batch.stream] = batch.clock

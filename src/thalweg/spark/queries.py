@@ -22,7 +22,7 @@ from thalweg.rdf.framing import Mode
 from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
-from thalweg.spark.host import COUNTS, OUTPUT_SCHEMA, Host
+from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host
 from thalweg.spark.jobs import Job
 from thalweg.spark.listener import COUNTED, Listener, Step
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
@@ -108,6 +108,7 @@ def run(
         .observe(
             COUNTED,
             *(F.sum(name).alias(name) for name in COUNTS),
+            *(F.bit_or(name).alias(name) for name in MASKS),
             *(F.max(name).alias(f"{name}_most") for name in ("sent", "held")),
             F.count_if(F.col("results").isNull()).alias("shards"),
         )
@@ -140,9 +141,10 @@ def run_files(
     """Run a query over files to their end; `out` gets the rows of each batch in order.
 
     `streams` gives the path of each stream's files. `progress` gets, after every batch, sums so far: bytes,
-    statements, kept, sent, results, events, late, rejected, replayed, batches, then the seconds of the batch and, as
-    `step`, all that is known of it. `source` holds options of `format("rdf")`. Without a checkpoint directory a
-    temporary one is used. The shares of shards are chosen by samples of the files, unless `sizes` are given.
+    statements, kept, sent, results, events, late, rejected, untimed, blanks, replayed, batches, `matched` and `begun`
+    (as in `Step`), then the seconds of the batch and, as `step`, all that is known of it. `source` holds options of
+    `format("rdf")`. Without a checkpoint directory a temporary one is used. The shares of shards are chosen by samples
+    of the files, unless `sizes` are given.
 
     With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
     When `stop` says so, the run ends between two batches: rows that `out` has got are committed, others are not told.
@@ -216,8 +218,19 @@ def watch(
     """Wait for a query to end, telling its progress; a failure becomes one of ours, with a sentence."""
     run = str(query.runId)
     names = {"triples": "statements", "quarantined": "rejected"}
-    counted = ("bytes", "triples", "sent", "results", "events", "late", "quarantined", "replayed")
-    sums = {"kept": 0, **{names.get(name, name): 0 for name in counted}}
+    counted = (
+        "bytes",
+        "triples",
+        "sent",
+        "results",
+        "events",
+        "late",
+        "quarantined",
+        "untimed",
+        "blanks",
+        "replayed",
+    )
+    sums = {"kept": 0, "matched": 0, "begun": 0, **{names.get(name, name): 0 for name in counted}}
     done = -1
     ended = told = False
     while not told:
@@ -236,6 +249,8 @@ def watch(
                 for name in counted:
                     sums[names.get(name, name)] += getattr(step, name)
                 sums["kept"] += step.triples - step.pruned
+                sums["matched"] |= step.matched
+                sums["begun"] |= step.begun
                 if progress is not None:
                     progress({**sums, "batches": done + 1, "seconds": step.seconds, "step": step})
         told = told or (ended and not heard)

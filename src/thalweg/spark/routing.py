@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Const, Pattern, Query, Var
+from thalweg.algebra.nodes import Query
+from thalweg.plan.coverage import Mask, fits
 from thalweg.plan.shares import Role, Shares
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk
 
-Mask = NDArray[np.bool_]
 TRIPLES, GRAPHS, EVENTS = "triples", "graphs", "events"
 """How a chunk is going to be framed."""
 
@@ -33,7 +33,7 @@ class Router:
 
     Every shard gets a parcel of every chunk through every channel, so that all of them know all events and their times
     and agree on what is late. Which rows are in it is decided by the texts of their terms alone. What a chunk has to
-    say beside its rows (rejects, and where they are) is told by the first parcel only.
+    say beside its rows (rejects and where they are, counts) is told by the first parcel only.
     """
 
     query: Query
@@ -53,7 +53,7 @@ class Router:
                 for wanted, place, decided in places:
                     mine |= wanted & (place == self._place_of(decided, shard))
                 yield Parcel(shard, self.shares.stream_of(stream, channel), _share(said, mode, mine))
-                said = replace(chunk, rejects=(), unnamed=0)
+                said = replace(chunk, rejects=(), unnamed=0, blanks=0)
 
     def _places(
         self, stream: str, mode: str, channel: int, chunk: Chunk, arena: Arena
@@ -104,20 +104,6 @@ class Router:
 def _spread(keys: Ids) -> NDArray[np.int64]:
     # High bits: the low ones choose places in hash tables, which would be left empty by a shard that has only some.
     return (keys >> 33) & 0x3FFFFFFF
-
-
-def fits(pattern: Pattern, chunk: Chunk, arena: Arena) -> Mask:
-    """The rows that a pattern can match."""
-    fits = np.ones(len(chunk), np.bool_)
-    seen: dict[str, Ids] = {}
-    for term, column in zip(pattern.terms, (chunk.s, chunk.p, chunk.o), strict=True):
-        if isinstance(term, Const):
-            fits &= column == (arena.find(term.text.encode()) or -1)
-        elif isinstance(term, Var):
-            if term.name in seen:
-                fits &= column == seen[term.name]
-            seen[term.name] = column
-    return fits
 
 
 def _share(chunk: Chunk, mode: str, mine: Mask) -> Chunk:

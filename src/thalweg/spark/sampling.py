@@ -11,11 +11,11 @@ import numpy as np
 
 from thalweg.algebra.nodes import Query
 from thalweg.io.files import pieces
+from thalweg.plan.coverage import fits
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.ntriples import Reader, Syntax
 from thalweg.rdf.prune import Prune
 from thalweg.spark.pieces import listing, local_path, syntax_of
-from thalweg.spark.routing import fits
 
 _SAMPLE = 4 << 20
 _FILES = 4

@@ -30,9 +30,8 @@ def asked(
 
 def run(folder: Path, text: str, source: Path, out: str) -> Path:
     (folder / "query.rq").write_text(text)
-    assert (
-        _main(["run", str(folder / "query.rq"), "--stream", f"{S}={source}", "--out", str(folder / out)]) == 0
-    )
+    given = ["run", str(folder / "query.rq"), "--stream", f"{S}={source}"]
+    assert _main([*given, "--out", str(folder / out), "--force"]) == 0
     return folder / out
 
 

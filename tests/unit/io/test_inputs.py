@@ -1,7 +1,7 @@
 import pytest
 
 from thalweg.errors import UsageError
-from thalweg.io.job import files_of, inputs_of
+from thalweg.io.inputs import files_of, inputs_of
 
 
 def test_an_equals_sign_may_be_in_the_iri_and_in_the_path(tmp_path):

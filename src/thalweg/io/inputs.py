@@ -1,0 +1,116 @@
+"""The inputs of a run: which streams are read from which paths, and which files these are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from glob import glob, has_magic
+
+from thalweg.errors import UsageError
+from thalweg.io.files import syntax_of
+
+SUFFIXES = (".nt", ".nq", ".nt.gz", ".nq.gz")
+
+
+def inputs_of(options: Iterable[str]) -> dict[str, str]:
+    """Streams and paths of `IRI=PATH` options.
+
+    >>> inputs_of(["http://ex/s=/dev/null"])
+    {'http://ex/s': '/dev/null'}
+    """
+    inputs: dict[str, str] = {}
+    for option in options:
+        stream, path = _split(option)
+        if stream in inputs:
+            raise UsageError(f"--stream gives <{stream}> twice: put its files into one folder")
+        inputs[stream] = path
+    return inputs
+
+
+def files_of(path: str) -> list[str]:
+    """The files of a path: itself, what a pattern matches, or the RDF files of a folder, by name.
+
+    Files of triples and files of graphs in one stream are refused: they have different notions of an event.
+    """
+    if os.path.isdir(path):
+        files = contents_of(path).read
+        if not files:
+            raise UsageError(f"there is no file to read here ({', '.join(SUFFIXES)})", source=path)
+    elif is_pattern(path):
+        files = [name for name in sorted(glob(path, recursive=True)) if os.path.isfile(name)]
+        if not files:
+            raise UsageError("no file has such a name", source=path)
+    else:
+        files = [path]
+    kinds = {syntax_of(file): file for file in files}
+    if len(kinds) > 1:
+        triples, graphs = kinds["nt"], kinds["nq"]
+        raise UsageError(
+            f"N-Triples ({triples}) and N-Quads ({graphs}) in one stream: give them as two streams",
+            source=path,
+        )
+    return files
+
+
+def is_pattern(path: str) -> bool:
+    """Whether a path is a pattern of names, and not a file or folder that happens to be called so."""
+    return has_magic(path) and not os.path.exists(path)
+
+
+def readable(name: str) -> bool:
+    """Whether a file with this name is read where it is found in a folder.
+
+    >>> readable("a.NT.gz"), readable("a.ttl"), readable("_a.nt")
+    (True, False, False)
+    """
+    return not hidden(name) and name.lower().endswith(SUFFIXES)
+
+
+def hidden(name: str) -> bool:
+    """Whether a name in a folder is left out without a word."""
+    return name.startswith((".", "_"))
+
+
+@dataclass
+class Contents:
+    """What is in a folder and its subfolders: files to read and files of other suffixes, by name, and the folders."""
+
+    read: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+
+
+def contents_of(folder: str) -> Contents:
+    """What is in a folder; paths begin with that of the folder."""
+    found = Contents()
+    for name, kind in _walk(folder, ""):
+        getattr(found, kind).append(name)
+    for names in (found.read, found.skipped, found.folders):
+        names.sort()
+        names[:] = [os.path.join(folder, name) for name in names]
+    return found
+
+
+def _walk(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
+    yield prefix, "folders"
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if hidden(entry.name):
+                continue
+            if entry.is_dir():
+                yield from _walk(entry.path, f"{prefix}{entry.name}/")
+            else:
+                yield prefix + entry.name, "read" if readable(entry.name) else "skipped"
+
+
+def _split(option: str) -> tuple[str, str]:
+    # Both sides may have a "=" inside: the right cut is one that leaves a path which exists.
+    cuts = [i for i, c in enumerate(option) if c == "="]
+    for cut in reversed(cuts):
+        stream, path = option[:cut].removeprefix("<").removesuffix(">"), os.path.expanduser(option[cut + 1 :])
+        if stream and path and (os.path.exists(path) or (has_magic(path) and glob(path, recursive=True))):
+            return stream, path
+    if not cuts or not option[: cuts[-1]] or not option[cuts[-1] + 1 :]:
+        raise UsageError(f"--stream is IRI=PATH, not {option!r}")
+    raise UsageError("no such file or folder", source=option[cuts[-1] + 1 :])

@@ -1,0 +1,245 @@
+"""How a run ended: its exit code, what it left out by kind and number, and hints about the causes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from thalweg.errors import DataError, UsageError
+from thalweg.io.files import pieces, syntax_of
+from thalweg.io.inputs import SUFFIXES
+from thalweg.io.job import Job
+from thalweg.io.sniff import holds_data, is_misnamed, likely_cause
+from thalweg.io.writers import Records
+from thalweg.rdf.arena import Arena
+from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.prune import Prune
+
+_SHOWN = 3
+"""Names that a hint lists."""
+
+
+@dataclass
+class Outcome:
+    """What a run did, for its last lines."""
+
+    events: int = 0
+    triples: int = 0
+    results: int = 0
+    seconds: float = 0.0
+    quarantined: int = 0
+    late: int = 0
+    untimed: int = 0
+    """Statements of the default graph that said no time."""
+    skipped: int = 0
+    """Files of a folder that were left out for their suffix."""
+    unread: int = 0
+    """Streams that were given and that the query does not read."""
+    unmatched: int = 0
+    """Patterns that no triple fitted."""
+    interrupted: bool = False
+    failed: bool = False
+    """A stream had input, and all of it was refused."""
+    hints: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """Hints, and then a summary.
+
+        >>> Outcome(events=2, triples=2000, results=1, seconds=0.5, skipped=1).lines()
+        ['2 events, 2,000 triples, 1 result in 0.50 s (4,000 triples/s), 0 quarantined, 0 late, 1 file skipped']
+        """
+        rate = f" ({self.triples / self.seconds:,.0f} triples/s)" if self.seconds > 0 else ""
+        more = {
+            "statement without a time": self.untimed,
+            "file skipped": self.skipped,
+            "stream unread": self.unread,
+            "pattern unmatched": self.unmatched,
+        }
+        summary = (
+            f"{count(self.events, 'event')}, {count(self.triples, 'triple')}, "
+            f"{count(self.results, 'result')} in {self.seconds:.2f} s{rate}, "
+            f"{self.quarantined:,} quarantined, {self.late:,} late"
+            + "".join(f", {count(number, *what.split(' ', 1))}" for what, number in more.items() if number)
+        )
+        state = "interrupted after " if self.interrupted else "failed after " if self.failed else ""
+        return [*self.hints, f"{state}{summary}"]
+
+
+@dataclass
+class Seen:
+    """What a run found out beside its answers."""
+
+    quarantine: Records
+    late: Records
+    begun: Collection[str]
+    """The streams that had an event, in this run or in one that it goes on from."""
+    unmatched: Collection[int]
+    """The patterns that no triple fitted, likewise."""
+    blank_nodes: int = 0
+    """Blank nodes in the triples that some pattern fits."""
+
+
+def conclude(outcome: Outcome, job: Job, seen: Seen, *, endless: bool = False) -> None:
+    """Say how a run ended: whether it failed, what it left out, and why that may be.
+
+    A stream that had input and gave no event is a failure, unless the run was interrupted before it could give one; a
+    run without an end fails only if it refused something and had no event at all. N-Quads that are called .nt are a
+    failure, too: what says the times of their graphs is read as if it were data.
+    """
+    outcome.skipped, outcome.unread = len(job.skipped()), len(job.unread)
+    missing = [stream for stream in job.inputs if stream not in seen.begun]
+    if endless:
+        lost = missing if outcome.quarantined + outcome.untimed and not seen.begun else []
+    else:
+        lost = [] if outcome.interrupted else [stream for stream in missing if _had_input(job, stream)]
+        if outcome.quarantined:
+            lost += [stream for stream in job.inputs if stream in seen.begun and _misnamed(job, stream)]
+    outcome.failed = bool(lost)
+    outcome.unmatched = len(seen.unmatched) if seen.begun and not lost else 0
+    outcome.hints = [*_refused(outcome, job, seen, lost), *_left_out(outcome, job, seen)]
+
+
+def _had_input(job: Job, stream: str) -> bool:
+    return any(map(holds_data, _files(job, stream)))
+
+
+def _misnamed(job: Job, stream: str) -> bool:
+    """Whether all files of a stream are N-Quads that are called N-Triples."""
+    files = _files(job, stream)
+    return bool(files) and all(map(is_misnamed, files))
+
+
+def _files(job: Job, stream: str) -> list[str]:
+    """The files of a stream; none where its folder is empty by now."""
+    try:
+        return [file for file in job.files_of(stream) if os.path.isfile(file)]
+    except UsageError:
+        return []
+
+
+def _refused(outcome: Outcome, job: Job, seen: Seen, lost: Collection[str]) -> Iterator[str]:
+    rejects = seen.quarantine.sources
+    explained: set[str] = set()
+    for stream in lost:
+        files = _files(job, stream)
+        causes = {file: cause for file in files if (cause := _cause(file, rejects.get(file), whole=True))}
+        explained |= causes.keys()
+        for file, cause in list(causes.items())[:_SHOWN]:
+            yield f"no usable input in <{stream}>: {file}: {cause}"
+        if not causes:
+            why = "no statement has a graph and a time" if outcome.untimed else "no line could be read"
+            yield f"no usable input in <{stream}>: {_list(files)}: {why}"
+    if seen.quarantine.first is not None and job.outputs.quarantine is None:
+        yield f"malformed input, e.g. {place(seen.quarantine.first)} (--quarantine PATH keeps all of it)"
+    others = ((file, _cause(file, reject)) for file, reject in rejects.items() if file not in explained)
+    for file, cause in islice(((file, cause) for file, cause in others if cause), _SHOWN):
+        yield f"{file}: {cause}"
+
+
+def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
+    if seen.late.first is not None and job.outputs.late is None:
+        yield "events came too late: --lateness waits for them, --late PATH keeps them"
+    if job.outputs.late is not None and outcome.late > seen.late.count:
+        yield f"only {seen.late.count:,} of {outcome.late:,} late events could be written down"
+    if outcome.untimed and (not outcome.failed or len(job.inputs) > 1):
+        yield (
+            f"left out: {count(outcome.untimed, 'statement')} of the default graph that say no time "
+            "(--on-error fail refuses them, --time-predicate names the predicate of times)"
+        )
+    if outcome.skipped:
+        suffixes = "its suffix" if outcome.skipped == 1 else "their suffixes"
+        yield f"skipped for {suffixes}: {_list(job.skipped())} (read are {', '.join(SUFFIXES)})"
+    for stream in job.unread:
+        yield f"the query does not read <{stream}>"
+    if outcome.unmatched:
+        patterns = [pattern for query in job.queries for pattern in query.patterns]
+        for pattern in (patterns[number] for number in seen.unmatched):
+            yield f"no triple fits the pattern  {pattern} .  (line {pattern.line}:{pattern.column} of the query)"
+    yield from (doubt for query in job.queries for doubt in query.doubts)
+    joins = job.reading.blank_nodes == "event" and any(
+        len(query.patterns) > 1 and not query.per_event for query in job.queries
+    )
+    if joins and seen.blank_nodes:
+        yield (
+            "blank nodes were taken as local to their events, so that no two events share one; "
+            "if the labels are stable, say --blank-nodes stable"
+        )
+
+
+def _cause(file: str, reject: object = None, *, whole: bool = False) -> str | None:
+    """Why a file, or something in it, may have been refused, and what to do."""
+    reason = "" if reject is None else place(reject)
+    if "breaks off" in reason:
+        lost = "was not written or copied to its end" if "ended before" in reason else "is damaged"
+        return f"the gzip file {lost}: make it again (gzip -t tests it)"
+    if "has no prov:generatedAtTime" in reason:
+        return "a graph needs a time, said by a statement outside of graphs; --time-predicate names its predicate"
+    try:
+        return likely_cause(file, whole=whole)
+    except UsageError:  # the source is no file: its name has no suffix
+        return None
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {count(len(names) - _SHOWN, 'other')}" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def explained(error: DataError) -> str:
+    """An error about a piece of input, with the likely cause if its file is of another kind than its name says."""
+    cause = _cause(error.source) if error.source and os.path.isfile(error.source) else None
+    return f"{error} ({cause})" if cause else str(error)
+
+
+def error_of(reject: object) -> DataError:
+    """The error of a run that malformed input ends."""
+    cells = reject if isinstance(reject, dict) else vars(reject)
+    place = {name: cells[name] or None for name in ("source", "line", "column")}
+    return DataError(cells["reason"], **place)
+
+
+def place(reject: object) -> str:
+    """Where and why a piece of input was refused."""
+    cells = reject if isinstance(reject, dict) else vars(reject)
+    where = ":".join(str(cells[key]) for key in ("source", "line", "column") if cells[key])
+    return f"{where}: {cells['reason']}"
+
+
+def untimed_statement(job: Job) -> DataError:
+    """The error about the first statement of the default graph that says no time, for `--on-error fail`."""
+    reason = "the statement is in no graph and says no time"
+    for files in job.files().values():
+        for file in files:
+            if syntax_of(file) == "nq" and (line := _first_untimed(file, job.reading.said_by)):
+                return DataError(reason, source=file, line=line)
+    return DataError(reason)
+
+
+def _first_untimed(file: str, predicate: bytes) -> int:
+    """The line of a file of N-Quads that holds the first such statement, or 0."""
+    reader = Reader(Arena(), Prune.of([]), syntax="nq", source=file, time_predicate=predicate)
+    before = 0
+    for offset, data in pieces(file):
+        lines = bytes(data).splitlines(keepends=True)
+        if not reader.read(data, offset=offset).unnamed:
+            before += len(lines)
+            continue
+        while len(lines) > 1:
+            half = len(lines) // 2
+            if reader.read(b"".join(lines[:half]), offset=offset).unnamed:
+                lines = lines[:half]
+            else:
+                before, lines, offset = before + half, lines[half:], offset + 1  # no byte order mark here
+        return before + 1
+    return 0
+
+
+def count(number: int, noun: str, more: str = "") -> str:
+    """A number of things, in words.
+
+    >>> count(1, "event"), count(2000, "event"), count(2, "file", "skipped")
+    ('1 event', '2,000 events', '2 files skipped')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s") + (f" {more}" if more else "")

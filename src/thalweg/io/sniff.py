@@ -1,0 +1,100 @@
+"""What a file seems to hold, judged by its beginning: the likely cause where none of it could be read."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+from thalweg.io.files import pieces, syntax_of
+from thalweg.rdf.grammar import Malformed, statement
+
+_HEAD = 1 << 16
+_LINES = 50
+_GZIP = b"\x1f\x8b"
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
+_HTML = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
+_XML = re.compile(r"<\?xml|<rdf:RDF\b|<!DOCTYPE\b")
+_JSON = re.compile(r'\{\s*["}]|\[\s*[{"\]]')
+_DIRECTIVE = re.compile(
+    r"^\s*(?:@prefix|@base|prefix\s+[^\s<>]*:\s*<|base\s+<)", re.IGNORECASE | re.MULTILINE
+)
+_GOES_ON = re.compile(r"[;,]\s*$|\s[;,]\s", re.MULTILINE)
+_CONTENT = re.compile(rb"^[ \t]*[^#\s]", re.MULTILINE)
+_QUADS = "it holds N-Quads: call it .nq"
+_NAMES = {"nt": "N-Triples", "nq": "N-Quads"}
+
+
+def likely_cause(path: str, *, whole: bool = False) -> str | None:
+    """Why lines of a file may be unreadable, and what to do; None where nothing seems to be wrong with it.
+
+    `whole`: none of it gave an event, so that statements without a graph are a cause, too.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if not head:
+        return None
+    wanted = _NAMES[syntax_of(path)]
+    if head.startswith(_GZIP):
+        head = _unpacked(head)
+    elif path.lower().endswith(".gz"):
+        return "it is not gzipped, though its name ends in .gz: take .gz off its name"
+    if head.startswith(_WIDE):
+        return "it is text in UTF-16, not in UTF-8: convert it (iconv -f UTF-16 -t UTF-8)"
+    if b"\0" in head:
+        return f"it is binary data or text in UTF-16, not {wanted}"
+    looks = _looks(head.decode("utf-8", "replace").removeprefix("\ufeff").lstrip(), syntax_of(path), whole)
+    return looks and (looks if ":" in looks else f"it looks like {looks}: convert it to {wanted}")
+
+
+def is_misnamed(path: str) -> bool:
+    """Whether a file holds N-Quads and is called N-Triples."""
+    return likely_cause(path) == _QUADS
+
+
+def _looks(text: str, syntax: str, whole: bool) -> str | None:
+    """The language of a text that is not in lines of its syntax, or a whole sentence about it."""
+    if _HTML.match(text):
+        return "it is a web page (HTML), perhaps of a failed download: fetch the data again"
+    if _XML.match(text):
+        return "RDF/XML" if "22-rdf-syntax-ns" in text else "XML"
+    if _JSON.match(text):
+        return "JSON-LD" if '"@' in text else "JSON"
+    whole_lines = text.split("\n")[: -1 if "\n" in text else None]
+    lines = [line.rstrip("\r") for line in whole_lines if line.strip() and not line.lstrip().startswith("#")]
+    lines = lines[:_LINES]
+    triples = sum(_reads(line, quads=False) for line in lines)
+    quads = sum(_reads(line, quads=True) for line in lines)
+    # A graph that says its time by a triple has at least one quad.
+    if syntax == "nt" and quads > triples and quads >= 2 * triples and 2 * quads > len(lines):
+        return _QUADS
+    if syntax == "nq" and whole and lines and triples == len(lines):
+        return "it holds N-Triples, whose statements say neither graph nor time: call it .nt"
+    plain = "\n".join(line for line in lines if not _reads(line, quads=True))
+    goes_on = 2 * quads <= len(lines) and "<" in plain and _GOES_ON.search(plain)
+    if goes_on or _DIRECTIVE.search(plain):
+        return "TriG" if syntax == "nq" and "{" in plain else "Turtle"
+    return None
+
+
+def _reads(line: str, *, quads: bool) -> bool:
+    try:
+        statement(line.encode(), quads=quads)
+    except Malformed:
+        return False
+    return True
+
+
+def _unpacked(head: bytes) -> bytes:
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, _HEAD)
+    except zlib.error:
+        return b""
+
+
+def holds_data(path: str) -> bool:
+    """Whether a file has more than comments and empty lines, in whatever language."""
+    source = pieces(path, _HEAD)
+    return any(_CONTENT.search(data) for _, data in source) or bool(source.rejects)

@@ -1,0 +1,90 @@
+"""Which patterns of a query some triple fitted, and which of its streams had an event: what a run warns about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.nodes import Const, Pattern, Query, Var
+from thalweg.rdf.arena import Arena, Ids
+
+Mask = NDArray[np.bool_]
+_FEW = 1024
+"""Rows that are looked at before all others: mostly enough."""
+
+
+class Rows(Protocol):
+    """Triples as columns of ids."""
+
+    @property
+    def s(self) -> Ids: ...  # noqa: D102
+
+    @property
+    def p(self) -> Ids: ...  # noqa: D102
+
+    @property
+    def o(self) -> Ids: ...  # noqa: D102
+
+
+def fits(pattern: Pattern, rows: Rows, arena: Arena) -> Mask:
+    """The rows that a pattern can match."""
+    return _fits(pattern, (rows.s, rows.p, rows.o), arena)
+
+
+def _fits(pattern: Pattern, columns: tuple[Ids, Ids, Ids], arena: Arena) -> Mask:
+    fits = np.ones(columns[0].size, np.bool_)
+    seen: dict[str, Ids] = {}
+    for term, column in zip(pattern.terms, columns, strict=True):
+        if isinstance(term, Const):
+            fits &= column == (arena.find(term.text.encode()) or -1)
+        elif isinstance(term, Var):
+            if term.name in seen:
+                fits &= column == seen[term.name]
+            seen[term.name] = column
+    return fits
+
+
+class Coverage:
+    """The patterns of queries that no triple has fitted so far. One that was fitted costs nothing more.
+
+    Patterns are numbered from the first of the first query on. Those that read another stream than the given ones, such
+    as a derived one, count as fitted: nothing is known of them here.
+    """
+
+    def __init__(self, queries: Sequence[Query], streams: Iterable[str], matched: Iterable[int] = ()) -> None:
+        known, before = set(streams), set(matched)
+        self._patterns = [
+            (pattern, query.sources[pattern.source].streams)
+            for query in queries
+            for pattern in query.patterns
+        ]
+        self.unmatched = [
+            number
+            for number, (_, read) in enumerate(self._patterns)
+            if number not in before and known.issuperset(read)
+        ]
+
+    @property
+    def matched(self) -> list[int]:
+        """The patterns that some triple has fitted."""
+        return [number for number in range(len(self._patterns)) if number not in self.unmatched]
+
+    def look(self, stream: str, rows: Rows, arena: Arena) -> None:
+        """Take note of triples of a stream."""
+        if not self.unmatched or not rows.s.size:
+            return
+        self.unmatched = [
+            number for number in self.unmatched if not self._fitted(number, stream, rows, arena)
+        ]
+
+    def _fitted(self, number: int, stream: str, rows: Rows, arena: Arena) -> bool:
+        pattern, streams = self._patterns[number]
+        if stream not in streams:
+            return False
+        parts = (slice(_FEW), slice(_FEW, None)) if rows.s.size > _FEW else (slice(None),)
+        return any(
+            bool(_fits(pattern, (rows.s[part], rows.p[part], rows.o[part]), arena).any()) for part in parts
+        )
