@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -51,3 +52,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("spark"):
                 item.add_marker(skip)
+
+
+@pytest.fixture
+def thalweg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> Any:
+    """Commands that run in a folder of their own, with a query and a stream."""
+    from tests.unit.cli.commands import Commands
+
+    monkeypatch.chdir(tmp_path)
+    return Commands(tmp_path, capsysbinary)

@@ -131,6 +131,7 @@ def test_both_runners_fail_by_the_same_words(tmp_path: Path, more: list[str]) ->
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_run_that_goes_on_remembers_what_was_fitted_and_adds_to_its_outputs(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

@@ -126,3 +126,23 @@ def test_the_hint_about_blank_nodes_counts_those_of_this_run(thalweg: Commands) 
     assert "--blank-nodes stable" in thalweg.run("blank.nt", "--per-event", "2").err
     assert "--blank-nodes" not in thalweg.run("quoted.nt").err
     assert "--blank-nodes" not in thalweg.run("unwanted.nt").err
+
+
+@pytest.mark.parametrize(("predicate", "unmatched"), [("knows", 0), ("konws", 1)])
+def test_patterns_of_producers_are_judged_and_those_over_derived_streams_are_not(
+    thalweg: Commands, predicate: str, unmatched: int
+) -> None:
+    (thalweg.folder / "make.rq").write_text(
+        f"REGISTER ISTREAM <{EX}made> AS CONSTRUCT {{ ?b <{EX}known> ?a }} "
+        f"FROM STREAM <{STREAM}> [RANGE 10] {{ ?a <{EX}{predicate}> ?b }}"
+    )
+    (thalweg.folder / "read.rq").write_text(
+        f"SELECT ?b FROM STREAM <{EX}made> [RANGE 10] {{ ?b <{EX}known> ?a }}"
+    )
+    done = thalweg.run("people.nt", "--derive", "make.rq", query="read.rq")
+    assert (done.code, bool(done.rows)) == (0, not unmatched)
+    assert done.lines[-1].endswith("1 pattern unmatched" if unmatched else "0 late")
+    for path in ("make.rq", "read.rq"):
+        refused = thalweg.run("people.nt", "--derive", "make.rq", "--late", path, "--force", query="read.rq")
+        assert (refused.code, len(refused.lines)) == (2, 1)
+        assert "would overwrite the query" in refused.err
