@@ -5,6 +5,7 @@ Needs the library hypothesis, which Thalweg itself does not depend on.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -33,6 +34,16 @@ BLANKS = ("_:m", "_:n")
 MS = 1000
 MAX_PRODUCT = 3000
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
+LINE_ENDS = (b"\n", b"\r", b"\r\n")
+BUILT_IN = (
+    "http://www.w3.org/2001/XMLSchema#string",
+    "http://www.w3.org/2001/XMLSchema#dateTime",
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString",
+    "http://www.w3.org/ns/prov#generatedAtTime",
+)
+"""IRIs that the reader compares terms with."""
+COMPARED = (8, 16, 40, 48, 56, 64, 72, 128, 255)
+"""Bytes that kernels compare, hash or copy at once, and sums of them."""
 
 
 def triples(*, blanks: bool = False) -> st.SearchStrategy[Triple]:
@@ -68,6 +79,41 @@ def streams(
         name = draw(st.sampled_from(names))
         events.append(Event(name, time, tuple(graph), f"http://ex/g{number}", op))
     return events
+
+
+@st.composite
+def close_iris(draw: st.DrawFn, constants: Sequence[str] = BUILT_IN) -> str:
+    """IRIs that a comparison by parts takes for a constant: the same length, the same first or last bytes, one byte
+    different anywhere, or one more or less.
+    """
+    iri = draw(st.sampled_from(constants))
+    letter = draw(st.sampled_from("aZ0"))
+    kind = draw(st.sampled_from(["same", "one byte", "middle", "begin", "longer", "shorter"]))
+    scheme = iri.index(":") + 1
+    at = draw(st.integers(scheme, len(iri) - 1))
+    if kind == "one byte":
+        return iri[:at] + letter + iri[at + 1 :]
+    if kind == "middle":
+        return iri[:8] + letter * (len(iri) - 16) + iri[-8:]
+    if kind == "begin":
+        return iri[:scheme] + letter * (at - scheme) + iri[at:]
+    if kind == "longer":
+        return iri[:at] + letter + iri[at:]
+    return iri[:at] + iri[at + 1 :] if kind == "shorter" else iri
+
+
+def sized_iris() -> st.SearchStrategy[str]:
+    """IRIs around the lengths that kernels compare at once, which differ in one byte from each other."""
+    sizes = st.tuples(st.sampled_from(COMPARED), st.integers(-3, 3)).map(sum)
+    filled = st.tuples(sizes, st.sampled_from(string.ascii_letters[:3]), st.integers(0, 260))
+
+    def made(parts: tuple[int, str, int]) -> str:
+        size, letter, at = parts
+        rest = ["x"] * max(size - 2, 1)
+        rest[at % len(rest)] = letter
+        return "a:" + "".join(rest)
+
+    return filled.map(made)
 
 
 def windows(*, steps: bool | None = None) -> st.SearchStrategy[Window]:
