@@ -84,6 +84,7 @@ def _parse(query: QueryText, stream: str | None) -> Query:
         text=query.written,
         equalities=body.equalities,
         template=body.template,
+        empty=body.empty,
     )
 
 
