@@ -131,3 +131,21 @@ def test_a_filter_compares_all_bytes_of_an_iri(one: str, other: str) -> None:
     query = session.register(f"SELECT ?x FROM STREAM <{S}> {{ ?x <x:p> ?y FILTER(?y = <{one}>) }}")
     session.push(S, at=0, graph=f"<x:a> <x:p> <{other}> .")
     assert len(query.poll()) == (one == other)
+
+
+def test_a_stream_that_is_derived_from_an_empty_answer_is_empty_and_goes_on() -> None:
+    session = tw.Session()
+    body = EMPTY["no value"]
+    made = "http://ex/made"
+    session.register(
+        f"REGISTER STREAM <{made}> AS CONSTRUCT {{ ?x <x:q> ?y }} FROM STREAM <{S}> [RANGE 1] WHERE {{ {body} }}"
+    )
+    joined = session.register(
+        f"SELECT * FROM NAMED WINDOW <x:w> ON <{S}> [RANGE 1] FROM NAMED WINDOW <x:v> ON <{made}> [RANGE 1] "
+        "WHERE { WINDOW <x:w> { ?x <x:p> ?y } WINDOW <x:v> { ?x <x:q> ?y } }"
+    )
+    beside = session.register(f"SELECT * FROM STREAM <{S}> FROM STREAM <{made}> WHERE {{ ?x <x:p> ?y }}")
+    for time in (0, 1, 2):
+        session.push(S, at=time, graph="<x:a> <x:p> <x:b> .")
+    session.finish()
+    assert (len(beside.poll()), joined.poll()) == (1, [])
