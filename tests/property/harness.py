@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -13,12 +12,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 import thalweg as tw
+from thalweg.instants import show_instant
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
 from thalweg.rdf.ntriples import Reader
 from thalweg.testing.snapshot import TRIPLE, Event, Now, Oracle, Question, Row, blur, canonical
 
-NEVER = -(2**62)
+NEVER, FOREVER = -(2**62), 2**62
 GENERATED_AT = "<http://www.w3.org/ns/prov#generatedAtTime>"
 DATE_TIME = "<http://www.w3.org/2001/XMLSchema#dateTime>"
 
@@ -29,7 +29,7 @@ def at_argument(us: int) -> int | str:
 
 
 def date_time(us: int) -> str:
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)).isoformat().replace("+00:00", "Z")
+    return show_instant(us)
 
 
 @dataclass
@@ -158,6 +158,9 @@ class Feed:
         self.watermarks: dict[str, int] = {}
         self.numbers: Counter[str] = Counter()
         self.derived: dict[str, set[str]] = defaultdict(set)
+        self.clocks: dict[str, int] = defaultdict(lambda: NEVER)
+        self.ended: set[str] = set()
+        self.drains = False
         for question in questions:
             self.register(question)
 
@@ -188,6 +191,7 @@ class Feed:
             event.stream, at=at_argument(event.time), graph=event.text, name=event.graph, op=event.op
         )
         self._came(event.stream, event.time)
+        self.clocks[event.stream] = max(self.clocks[event.stream], event.time)
         self.numbers[event.stream] += 1
 
     def push_batch(self, events: Sequence[Event]) -> None:
@@ -203,7 +207,8 @@ class Feed:
                 op = 1 if event.op == "insert" else -1
                 rows.append((event.time, number, graph, *(intern(term.encode()) for term in triple), op))
         *columns, ops = np.array(rows, dtype=np.int64).reshape(-1, 7).T.copy()
-        clock = max(self.watermarks.get(events[0].stream, NEVER), events[-1].time)
+        latest = max(event.time for event in events)
+        clock = self.clocks[events[0].stream] = max(self.clocks[events[0].stream], latest)
         self.session.push_events(
             EventBatch(
                 events[0].stream,
@@ -214,7 +219,7 @@ class Feed:
                 first_event=first,
             )
         )
-        self._came(events[0].stream, events[-1].time)
+        self._came(events[0].stream, latest)
 
     def advance(self, t: int) -> None:
         """The watermark of all streams."""
@@ -222,9 +227,27 @@ class Feed:
         for stream in self.watermarks:
             self._came(stream, t)
 
+    def finish(self, stream: str | None = None, *, drain: bool = False) -> None:
+        """The end of one stream or of all."""
+        self.session.finish(stream, drain=drain)
+        self.ended |= {stream} if stream is not None else set(self.watermarks)
+        self.drains = self.drains or drain
+
     def poll(self) -> None:
         for emitted in self.emitted:
-            emitted.poll(self.watermarks)
+            emitted.poll(self._reached(emitted.question.streams))
+
+    def _reached(self, streams: Collection[str]) -> dict[str, int]:
+        """How far each of some streams has come: one that has ended holds nothing back.
+
+        When all have ended, the last instant is complete; if they drain, so are all after it.
+        """
+        if not self.ended.issuperset(streams):
+            return {name: FOREVER if name in self.ended else self.watermarks[name] for name in streams}
+        last = max(self.clocks[name] for name in streams)
+        if last == NEVER or self.drains:
+            return dict.fromkeys(streams, FOREVER)
+        return dict.fromkeys(streams, max([last + 1, *(self.watermarks[name] for name in streams)]))
 
     def _came(self, stream: str, time: int) -> None:
         self.watermarks[stream] = max(self.watermarks.get(stream, NEVER), time)
@@ -291,7 +314,7 @@ def feed(
     feed.poll()
 
 
-def quads(events: Sequence[Event], *, stamp: str) -> bytes:
+def quads(events: Sequence[Event], *, stamp: str, end: bytes = b"\n") -> bytes:
     """A stream of timestamped graphs as N-Quads, the timestamp before, after or inside its graph."""
     lines = []
     for event in events:
@@ -299,7 +322,7 @@ def quads(events: Sequence[Event], *, stamp: str) -> bytes:
         time = f'<{event.graph}> {GENERATED_AT} "{date_time(event.time)}"^^{DATE_TIME} .'
         rows.insert({"before": 0, "after": len(rows), "inside": min(1, len(rows))}[stamp], time)
         lines += rows
-    return "".join(line + "\n" for line in lines).encode()
+    return b"".join(line.encode() + end for line in lines)
 
 
 def feed_quads(feed: Feed, stream: str, data: bytes, cuts: Sequence[int]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thalweg.testing.snapshot import Oracle
-from thalweg.testing.strategies import STREAMS, now_questions, questions, streams, windows
+from thalweg.testing.strategies import LINE_ENDS, STREAMS, now_questions, questions, streams, windows
 
 
 @given(st.data())
@@ -75,7 +75,11 @@ def test_reading_timestamped_graphs_gives_the_same_as_pushing_them(data: st.Data
     events = data.draw(streams(names=STREAMS[:1]))
     question = data.draw(questions(events, max_patterns=3))
     run = Feed([question])
-    text = quads(events, stamp=data.draw(st.sampled_from(["before", "after", "inside"])))
+    stamp, end = (
+        data.draw(st.sampled_from(["before", "after", "inside"])),
+        data.draw(st.sampled_from(LINE_ENDS)),
+    )
+    text = quads(events, stamp=stamp, end=end)
     feed_quads(run, STREAMS[0], text, data.draw(st.lists(st.integers(0, 60), max_size=4)))
     run.advance(max(event.time for event in events) + 30_001)
     run.poll()

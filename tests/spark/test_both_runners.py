@@ -87,6 +87,15 @@ def lines(seed: int) -> str:
     )
 
 
+EMPTY = {
+    "two values": asked(f"{CHAIN} FILTER(?y = <http://ex/n1> && ?y = <http://ex/n2>)"),
+    "no value": asked(f"{CHAIN} FILTER(?nowhere = <http://ex/n1>)", "[RANGE 30 STEP 10]", operator="RSTREAM"),
+    "no value by count": asked(f"{CHAIN} FILTER(?nowhere)", "[ELEMENTS 20 STEP 5]"),
+    "no value of each event": asked(f"{CHAIN} FILTER(?nowhere)", "[NOW]"),
+    "graph": made(f"?x {Q} ?z", f"{CHAIN} FILTER(?y = 'so')", "[RANGE 30 STEP 10]", "ISTREAM"),
+}
+"""Queries whose answer is always empty."""
+
 ON_SPARK = (
     *("star", "triangle", "apart", "distinct", "rstream", "by count", "each event", "two streams"),
     *("graph with nodes", "derived"),
@@ -114,6 +123,30 @@ def test_a_query_gives_the_same_rows_in_shards(tmp_path: Path, name: str, shards
             play.batch([chunk])
     assert told(play.rows) == told(in_process(job, paths))
     assert len(play.rows) > 1
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_query_without_solutions_gives_no_rows_in_shards(tmp_path: Path, name: str, shards: int) -> None:
+    paths = files_of(EMPTY[name], tmp_path)
+    job = job_of(EMPTY[name], shards=shards, drain=True)
+    play = Play(job)
+    for chunk in chunks_of(job, S, paths[S], piece_bytes=2000):
+        play.batch([chunk])
+    assert play.counts["events"] >= 200
+    assert play.rows == in_process(job, paths) == []
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_query_without_solutions_gives_no_rows_on_spark(spark: Any, tmp_path: Path, shards: int) -> None:
+    from thalweg.spark import run_files
+
+    text = EMPTY["two values"]
+    rows: list[Row] = []
+    streams = {stream: str(path) for stream, path in files_of(text, tmp_path).items()}
+    run_files(text, streams, rows.extend, spark=spark, shards=shards, drain=True)
+    assert rows == []
 
 
 @pytest.mark.spark

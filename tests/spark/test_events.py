@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 import thalweg as tw
 from tests.spark.fakes import run_frame, told
+from thalweg.algebra.nodes import Const
 from thalweg.answers import Row
 from thalweg.errors import UsageError
 
@@ -89,6 +91,30 @@ def test_rows_with_a_time_and_an_operation_are_events_over_two_shards_and_a_rest
     expected = one_process(CHAIN, pushes)
     assert told(rows) == told(expected)
     assert len(expected) > 100
+
+
+def test_payloads_with_lone_carriage_returns_are_refused_line_by_line(
+    spark: Any, tmp_path: Path, checkpoint: str
+) -> None:
+    good = triple(1, "p", 2) + "\r" + triple(2, "q", 3)
+    frame = stored(
+        spark, tmp_path / "in", [(0, "bad\rbad\rbad"), (1, good + "\rbad")], "at long, graph string"
+    )
+    events = tw.spark.events(frame, stream=S, payload="graph", time="at")
+    refused = tmp_path / "refused"
+    rows = answers(tw.spark.run(events, CHAIN, quarantine=str(refused), shards=2), checkpoint)
+    assert [(row.at, row["x"], row["z"]) for row in rows] == [(1000, "<http://ex/1>", "<http://ex/3>")]
+    records = [json.loads(line) for file in refused.glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert sorted((record["line"], record["text"]) for record in records) == [
+        (k, "bad") for k in (1, 2, 3, 3)
+    ]
+
+
+def test_the_string_of_a_term_keeps_all_its_characters(spark: Any) -> None:
+    texts = ['\ue000 \\ "', "\x01\x7f\\u0001", "\r\n\t\b\f\\n"]
+    terms = [({"x": Const.literal(text).text},) for text in texts]
+    frame = spark.createDataFrame(terms, "bindings map<string, string>")
+    assert [row.x for row in tw.spark.columns(frame, {"x": "string"}).collect()] == texts
 
 
 def test_frames_of_several_formats_and_files_of_another_stream_are_one_query(

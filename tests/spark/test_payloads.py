@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from thalweg.engine import Session
 from thalweg.io.files import ReadOptions
@@ -15,6 +17,7 @@ from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.prune import Prune
 from thalweg.rdf.stamped import Stamped
 from thalweg.spark.payloads import read_payloads
+from thalweg.testing.strategies import LINE_ENDS
 
 S = "http://ex/s"
 AT = "<http://www.w3.org/ns/prov#generatedAtTime>"
@@ -124,6 +127,37 @@ def test_a_bad_line_is_told_with_its_place_in_its_payload() -> None:
     assert [(reject.source, reject.line) for reject in chunk.rejects] == [(S, 3), ("second", 3)]
     assert isinstance(chunk.rejects[0], Reject)
     assert len(told(arena, chunk)) == 4
+
+
+def test_lone_carriage_returns_end_the_lines_of_a_payload() -> None:
+    arena, chunk, _ = read(
+        row(b"bad\rbad\rbad", source="one"), row(b"<a:1> <a:p> <a:o> .\rbad", source="two")
+    )
+    assert [(reject.source, reject.line) for reject in chunk.rejects] == [
+        *(("one", 1), ("one", 2), ("one", 3)),
+        ("two", 2),
+    ]
+    assert [subject for _, _, _, subject in told(arena, chunk)] == ["<a:1>"]
+
+
+@given(
+    texts=st.lists(
+        st.lists(
+            st.sampled_from([b"<a:1> <a:p> <a:o> .", b"bad", b"bad", b"", *LINE_ENDS, *LINE_ENDS]), max_size=9
+        ).map(b"".join),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_a_reject_names_its_payload_and_its_line_whatever_ends_the_lines(texts: list[bytes]) -> None:
+    _, chunk, _ = read(*(row(text, source=str(k)) for k, text in enumerate(texts)))
+    good = b"<a:1> <a:p> <a:o> ."
+    assert [(reject.source, reject.line) for reject in chunk.rejects] == [
+        (str(k), number)
+        for k, text in enumerate(texts)
+        for number, line in enumerate(text.splitlines(), 1)
+        if line not in (b"", good)
+    ]
 
 
 @pytest.mark.parametrize(

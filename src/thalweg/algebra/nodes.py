@@ -122,6 +122,11 @@ class Pattern:
         """
         return tuple(dict.fromkeys(t.name for t in self.terms if isinstance(t, Var)))
 
+    @property
+    def possible(self) -> bool:
+        """Whether some triple of RDF 1.1 matches: the subject is no literal, the predicate is a variable or an IRI."""
+        return (isinstance(self.s, Var) or self.s.is_iri) and (isinstance(self.p, Var) or self.p.is_iri)
+
     def __str__(self) -> str:
         return f"{self.s} {self.p} {self.o}"
 
@@ -167,6 +172,8 @@ class Query:
 
     With a `template` the answer is a graph (CONSTRUCT): the triples of the template, for all solutions. `select` is
     then what these need of a solution. An anonymous variable of the template is a new blank node in each solution.
+
+    `empty` is why the query has no solution over any data, or None where it may have some.
     """
 
     language: str
@@ -182,6 +189,7 @@ class Query:
     template: tuple[Pattern, ...] | None = None
     loose: tuple[str, ...] = ()
     """Variables of the template that nothing binds; a rule has dropped their triples."""
+    empty: str | None = None
 
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:

@@ -23,7 +23,10 @@ def show(query: Query) -> str:
     else:
         columns = "".join(f" ?{name}" for name in query.select) or " nothing"
         lines.append(f"SELECT{' DISTINCT' if query.distinct else ''}{columns}")
-    lines += [f"WITH ?{name} = {value}" for name, value in query.fixed]
+    if query.empty is not None:
+        lines.append(f"EMPTY {query.empty}")
+    else:
+        lines += [f"WITH ?{name} = {value}" for name, value in query.fixed]
     for i, source in enumerate(query.sources):
         lines.append(f"FROM {source}")
         lines += [f"  {pattern}" for pattern in query.patterns if pattern.source == i]

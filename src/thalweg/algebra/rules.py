@@ -13,13 +13,16 @@ def fix_equal_variables(query: Query) -> Query:
 
     A filter that leaves a variable one value is a constant in disguise, and constants are what readers prune
     by and alpha memories are made of. Sound, because terms are compared, and because every solution binds ?v.
+    Two values for one variable leave no solution.
     """
     values: dict[str, Const] = {}
     for equality in query.equalities:
-        if values.setdefault(equality.variable, equality.value) != equality.value:
-            raise ValueError(f"?{equality.variable} has two values")
-        if equality.variable not in query.variables:
-            raise ValueError(f"?{equality.variable} is in no pattern")
+        name, value = equality.variable, equality.value
+        if values.setdefault(name, value) != value:
+            reason = f"?{name} cannot be {values[name]} and {value} at once"
+            return _emptied(query, f"{reason} (line {equality.line}:{equality.column})")
+        if name not in query.variables:
+            raise ValueError(f"?{name} is in no pattern")
     if not values:
         return query
 
@@ -36,6 +39,19 @@ def fix_equal_variables(query: Query) -> Query:
         fixed=(*query.fixed, *values.items()),
         equalities=(),
     )
+
+
+def find_impossible_patterns(query: Query) -> Query:
+    """Find a pattern that no triple matches: then the query has no solution."""
+    for pattern in query.patterns:
+        if not pattern.possible:
+            reason = f"no triple matches {pattern}: a subject is no literal, and a predicate is an IRI"
+            return _emptied(query, f"{reason} (line {pattern.line}:{pattern.column})")
+    return query
+
+
+def _emptied(query: Query, reason: str) -> Query:
+    return replace(query, equalities=(), empty=query.empty or reason)
 
 
 def drop_repeated_patterns(query: Query) -> Query:
@@ -71,10 +87,33 @@ def drop_impossible_triples(query: Query) -> Query:
     return replace(query, template=tuple(kept.values()), loose=(*query.loose, *loose))
 
 
+NEVER = Pattern(Const.literal(""), Const.iri("urn:thalweg:never"), Const.literal(""))
+"""A pattern that no triple matches: its subject is a literal."""
+
+
+def replace_patterns_of_empty_queries(query: Query) -> Query:
+    """Give an empty query one pattern for each source that no triple matches: readers then keep nothing for it.
+
+    Its variables stay, as fixed ones: the answer has the same columns, and no rows.
+    """
+    if query.empty is None:
+        return query
+    fixed = dict(query.fixed) | {name: Const.literal("") for name in query.variables}
+    return replace(
+        query,
+        patterns=tuple(replace(NEVER, source=number) for number in range(len(query.sources))),
+        template=None if query.template is None else (),
+        fixed=tuple(fixed.items()),
+        equalities=(),
+    )
+
+
 RULES: tuple[Callable[[Query], Query], ...] = (
     fix_equal_variables,
+    find_impossible_patterns,
     drop_repeated_patterns,
     drop_impossible_triples,
+    replace_patterns_of_empty_queries,
 )
 
 

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from thalweg.errors import UsageError
+from thalweg.lines import last_end
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.events import EventBatch
@@ -70,7 +71,7 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
         offset = 0
         buffer = bytearray(self.size)
         while count := os.preadv(file, [buffer], offset):
-            cut = buffer.rfind(b"\n", 0, count) + 1
+            cut = last_end(buffer, 0, count)
             if cut == 0 or count < len(buffer):
                 if count == len(buffer):
                     buffer = bytearray(2 * count)
@@ -88,7 +89,7 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
         offset = 0
         rest: list[bytes] = []
         for data in self._unpacked():
-            cut = data.rfind(b"\n") + 1
+            cut = last_end(data, 0, len(data))
             if cut == 0:
                 rest.append(data)
                 continue

@@ -5,7 +5,7 @@ kept as a row if the prune tables want it; only then are its terms hashed and en
 with escapes is rewritten first (`scan_escapes`). An odd line is left to the complete path. What this path
 accepts is what the complete path accepts, with the same canonical texts.
 
-The bytes are a region [at, end) of whole lines, the last byte is LF, and SLACK bytes beyond it are readable.
+The bytes are a region [at, end) of whole lines, the last byte is LF or CR, and SLACK bytes beyond it are readable.
 """
 
 from __future__ import annotations
@@ -133,18 +133,34 @@ _STRING = b"^^<http://www.w3.org/2001/XMLSchema#string>"
 _LANG_STRING = b"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#langString>"
 _STRING_SIZE, _LANG_STRING_SIZE = len(_STRING), len(_LANG_STRING)
 _STRING_WORDS = tuple(int.from_bytes(_STRING[k : k + 8], "little", signed=True) for k in (3, 11, 19, 27, 34))
-_LANG_END = int.from_bytes(_LANG_STRING[-9:-1], "little", signed=True)
+_LANG_STRING_WORDS = tuple(
+    int.from_bytes(_LANG_STRING[k : k + 8], "little", signed=True) for k in (3, 11, 19, 27, 35, 43, 48)
+)
 
 
 @njit(cache=True, nogil=True)
 def _is_string(p):
-    """Whether the 43 bytes here are the datatype xsd:string."""
+    """Whether the 43 bytes here, of which the first three and the last are known, are the datatype xsd:string."""
     return (
         load64(p + 34) == _STRING_WORDS[4]
         and load64(p + 27) == _STRING_WORDS[3]
         and load64(p + 19) == _STRING_WORDS[2]
         and load64(p + 11) == _STRING_WORDS[1]
         and load64(p + 3) == _STRING_WORDS[0]
+    )
+
+
+@njit(cache=True, nogil=True)
+def _is_lang_string(p):
+    """Whether the 57 bytes here, of which the first three and the last are known, are the datatype rdf:langString."""
+    return (
+        load64(p + 48) == _LANG_STRING_WORDS[6]
+        and load64(p + 43) == _LANG_STRING_WORDS[5]
+        and load64(p + 35) == _LANG_STRING_WORDS[4]
+        and load64(p + 27) == _LANG_STRING_WORDS[3]
+        and load64(p + 19) == _LANG_STRING_WORDS[2]
+        and load64(p + 11) == _LANG_STRING_WORDS[1]
+        and load64(p + 3) == _LANG_STRING_WORDS[0]
     )
 
 
@@ -164,7 +180,7 @@ def _literal(p, escapes):
             return 0, 0, _PLAIN, 0
         if end - q == _STRING_SIZE and _is_string(q):
             return end, q - p, _PLAIN, 0
-        if end - q == _LANG_STRING_SIZE and load64(end - 9) == _LANG_END:
+        if end - q == _LANG_STRING_SIZE and _is_lang_string(q):
             return 0, 0, _PLAIN, 0
         return end, end - p, _PLAIN, 0
     if c == 0x40:

@@ -200,7 +200,7 @@ def line_end(p):
 
 @njit(cache=True, nogil=True)
 def next_line(p):
-    """Address after the line end at p: CR LF is one, a lone CR is one too."""
+    """Address after the line end at p: CR LF is one, a lone CR is one too (see `thalweg.lines`)."""
     if load8(p) == 0x0D and load8(p + 1) == 0x0A:
         return p + 2
     return p + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from thalweg import lines
 from thalweg.algebra.nodes import Query, Source
 from thalweg.algebra.rules import rewrite
 from thalweg.algebra.windows import Count, Now, Range, Unbounded
@@ -28,7 +29,7 @@ def parse(text: str | bytes, *, source: str = "query", stream: str | None = None
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
+            line = lines.count(error.object[: error.start]) + 1
             raise QueryError("this is not UTF-8 text", source=source, line=line) from None
     query = QueryText(text.removeprefix("\ufeff"), source)
     try:
@@ -83,6 +84,7 @@ def _parse(query: QueryText, stream: str | None) -> Query:
         text=query.written,
         equalities=body.equalities,
         template=body.template,
+        empty=body.empty,
     )
 
 

@@ -29,6 +29,7 @@ _PARTS = {
     "InlineData": "VALUES",
 }
 _SHORT = "FakeGroupGraphPatten"  # rdflib's own spelling of the group of CONSTRUCT WHERE { }
+_COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
 _PATH_STEPS = ("PathAlternative", "PathSequence", "PathElt")
 
 
@@ -40,6 +41,8 @@ class Body(NamedTuple):
     select: tuple[str, ...]
     patterns: tuple[Pattern, ...]
     equalities: tuple[Equality, ...]
+    empty: str | None
+    """Why there is no solution over any data, or None."""
 
 
 class BodyReader:
@@ -68,6 +71,9 @@ class BodyReader:
         self.anonymous: dict[str, Var] = {}
         self.labels: dict[str, int] = {}
         self.bgp = 0
+        self.empty: str | None = None
+        self.self_equal: dict[str, int] = {}
+        """Variables in `?v = ?v`, and where."""
 
     def read(self, tree: CompValue) -> Body:
         """The query of a tree; whatever we do not do is refused where it is written."""
@@ -87,6 +93,7 @@ class BodyReader:
                 self.query.refuse("expressions in SELECT are not supported yet", column.at)
         if tree.where is not None:
             self._group(tree.where, self.default)
+        self._check_self_equal()
         if not self.patterns:
             self.query.refuse("a query without any triple pattern is not supported", tree.at)
         template = self._template(tree) if tree.name == "ConstructQuery" else None
@@ -99,7 +106,9 @@ class BodyReader:
         else:
             select = list(dict.fromkeys(str(column.var) for column in tree.projection))
         distinct = str(tree.modifier or "").upper() == "DISTINCT"
-        return Body(template, distinct, tuple(select), tuple(self.patterns), tuple(self.equalities))
+        return Body(
+            template, distinct, tuple(select), tuple(self.patterns), tuple(self.equalities), self.empty
+        )
 
     def _visible(self) -> list[str]:
         """The variables of the patterns that a projection can name."""
@@ -226,7 +235,20 @@ class BodyReader:
 
     def _filter(self, part: CompValue, bound: set[str]) -> None:
         for conjunct in _conjuncts(part.expr):
+            unbound = [
+                str(v) for v in _compared(conjunct) if isinstance(v, PlacedVariable) and str(v) not in bound
+            ]
+            if unbound:
+                # To compare what has no value is an error, and a filter removes what it has an error for.
+                line, column = self.query.place(part.at)
+                reason = f"?{unbound[0]} is bound by no pattern of the group of this filter"
+                self.empty = self.empty or f"{reason} (line {line}:{column})"
+                continue
             pair = _equal_pair(conjunct)
+            if pair and isinstance(pair[0], PlacedVariable) and pair[0] == pair[1]:
+                if conjunct.name == "RelationalExpression":
+                    self.self_equal.setdefault(str(pair[0]), part.at)
+                continue
             variable, value = _variable_first(pair) if pair else (None, None)
             if variable is None or not _is_term(value):
                 self.query.refuse(
@@ -241,16 +263,18 @@ class BodyReader:
             ):
                 # Equal values may be written differently (1, 01, 1.0): that is no equality of terms.
                 self.query.refuse("FILTER on the value of a literal is not supported yet", part.at)
-            name = str(variable)
-            if name not in bound:
-                self.query.fail(
-                    f"?{name} is bound by no pattern of this group: the filter removes all", part.at
-                )
-            for other in self.equalities:
-                if other.variable == name and other.value != constant:
-                    self.query.fail(f"?{name} cannot be {other.value} and {constant} at once", part.at)
             line, column = self.query.place(part.at)
-            self.equalities.append(Equality(name, constant, line, column))
+            self.equalities.append(Equality(str(variable), constant, line, column))
+
+    def _check_self_equal(self) -> None:
+        """Refuse `?v = ?v` where ?v may be a literal: not every value equals itself (NaN does not)."""
+        nodes = {t for pattern in self.patterns for t in (pattern.s, pattern.p) if isinstance(t, Var)}
+        for name, at in self.self_equal.items():
+            if Var(name) not in nodes:
+                self.query.refuse(
+                    f"?{name} = ?{name} is not supported yet where ?{name} may be a literal: write sameTerm",
+                    at,
+                )
 
 
 def _conjuncts(expression: Any) -> list[Any]:
@@ -285,6 +309,13 @@ def _equal_pair(expression: Any) -> tuple[Any, Any] | None:
     if isinstance(expression, CompValue) and expression.name == "Builtin_sameTerm":
         return _unwrap(expression.arg1), _unwrap(expression.arg2)
     return None
+
+
+def _compared(expression: Any) -> list[Any]:
+    """The operands of a comparison; without one of them it has no value. A term alone is its own operand."""
+    if isinstance(expression, CompValue) and expression.name == "RelationalExpression":
+        return [_unwrap(expression.expr), _unwrap(expression.other)] if expression.op in _COMPARISONS else []
+    return [*(_equal_pair(expression) or (expression,))]
 
 
 def _variable_first(pair: tuple[Any, Any]) -> tuple[Any, Any]:

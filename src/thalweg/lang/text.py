@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from typing import NoReturn
 
+from thalweg import lines
 from thalweg.errors import QueryError, UnsupportedError
 
 _PIECES = re.compile(
@@ -107,5 +108,4 @@ class QueryText:
         raise QueryError(reason, source=self.source, line=line, column=column)
 
     def _line_and_column(self, at: int) -> tuple[int, int]:
-        at = min(at, len(self.written))
-        return self.written.count("\n", 0, at) + 1, at - self.written.rfind("\n", 0, at)
+        return lines.place(self.written, min(at, len(self.written)))

@@ -39,7 +39,8 @@ def _fits(pattern: Pattern, columns: tuple[Ids, Ids, Ids], arena: Arena) -> Mask
     seen: dict[str, Ids] = {}
     for term, column in zip(pattern.terms, columns, strict=True):
         if isinstance(term, Const):
-            fits &= column == (arena.find(term.text.encode()) or -1)
+            known = arena.find(term.text.encode())
+            fits &= (column == known) & (known != 0)
         elif isinstance(term, Var):
             if term.name in seen:
                 fits &= column == seen[term.name]

@@ -16,9 +16,13 @@ def explain(query: Query, shards: int = 1) -> str:
     """
     lines = [f"language   {query.language}"]
     lines += _sources(query)
+    if query.empty is not None:
+        lines.append(f"answer     always empty: {query.empty}")
+        return "\n".join([*lines, *_output(query)])
     lines += _patterns(query)
     lines += _plans(query)
     lines += _output(query)
+    lines.append("work       incremental: each triple costs what it joins with, not what the window holds")
     lines += _shards(query, shards)
     return "\n".join(lines)
 
@@ -163,4 +167,4 @@ def _output(query: Query) -> list[str]:
     if query.output is not None:
         lines.append(f"as stream  <{query.output}>")
     lines += [f"doubt      {doubt}" for doubt in query.doubts]
-    return [*lines, "work       incremental: each triple costs what it joins with, not what the window holds"]
+    return lines

@@ -118,7 +118,7 @@ class Framer:
             del self._lines[next(iter(self._lines))]
         if before == 0:
             return chunk.rejects
-        return tuple(replace(reject, line=reject.line + before) for reject in chunk.rejects)
+        return tuple(replace(reject, line=reject.line and reject.line + before) for reject in chunk.rejects)
 
     def _rows(self, chunk: Chunk, event: Ids, data: NDArray[np.bool_] | None) -> Columns:
         """The chunk's rows that are data, with blank nodes in the scope of their event."""

@@ -12,6 +12,7 @@ from thalweg.kernels import scan as kernel
 from thalweg.kernels.arena import PENDING
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.hashing import mix
+from thalweg.lines import last_end
 from thalweg.rdf.arena import Arena, Bytes, Ids
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.grammar import Malformed, statement
@@ -27,6 +28,11 @@ _SMALL = 4096
 """Bytes up to which a piece is copied whole instead of being read in place."""
 _BOM = b"\xef\xbb\xbf"
 _SHOWN = 500
+_REASONS = {
+    kernel.BAD_TIME: "the object is not a time: expected an xsd:dateTime or milliseconds",
+    kernel.TOO_LONG: "the line is longer than 2 GiB",
+    kernel.UNKNOWN: "a valid statement that the reader cannot take in: please report this line as a bug",
+}
 _ODD_LINES = 1024
 _SCRATCH = 256 * 1024
 """Bytes for the rewritten copy of a line with escapes; a line too long for it goes to the complete path."""
@@ -216,7 +222,7 @@ class _Run:
         scoped = reader._options[kernel.SCOPE_MODE] != kernel.RAW
         for k, line in enumerate(self.texts):
             if odd[k, 5] == kernel.TOO_LONG:
-                refused[k] = 1, "the line is longer than 2 GiB"
+                refused[k] = 1, _REASONS[kernel.TOO_LONG]
                 continue
             name = _Scope(reader._scope, self.scopes[k]) if scoped else None
             try:
@@ -225,9 +231,9 @@ class _Run:
             except Malformed as fault:
                 refused[k] = fault.column, fault.reason
         lines = int(self.state[kernel.LINES])
-        bad_times = self._scan_canonical(b"".join(canonical)) if canonical else []
-        for place in bad_times:
-            refused[origin[place]] = 1, "the object is not a time: expected an xsd:dateTime or milliseconds"
+        unread = self._scan_canonical(b"".join(canonical)) if canonical else []
+        for place, why in unread:
+            refused[origin[place]] = 1, _REASONS[why]
         kept = np.array([k for k in origin if k not in refused], dtype=np.int64)
         rows = int(self.state[kernel.ROWS])
         found = [column[:rows] for column in reader._out]
@@ -251,21 +257,22 @@ class _Run:
         )
         return columns, int(kept.size), rejects
 
-    def _scan_canonical(self, text: bytes) -> list[int]:
-        """Scan our own canonical lines, from row 0 on; gives the places of those with a bad time."""
+    def _scan_canonical(self, text: bytes) -> list[tuple[int, int]]:
+        """Scan our own canonical lines, from row 0 on; gives the places of those that are refused, and why."""
         data = np.frombuffer(text + bytes(SLACK), dtype=np.uint8)
         options = self.reader._options.copy()
         options[kernel.TRUSTED] = 1
         options[kernel.SCOPE_MODE] = kernel.RAW
         for place in (kernel.POS, kernel.LINES, kernel.STATEMENTS, kernel.ROWS):
             self.state[place] = 0
-        bad: list[int] = []
+        unread: list[tuple[int, int]] = []
         status = -1
         while status != kernel.DONE:
             status = self._scan(data.ctypes.data, data.ctypes.data + len(text), options)
-            bad += (self.reader._odd[: int(self.state[kernel.ODDS]), 2] - 1).tolist()
+            odd = self.reader._odd[: int(self.state[kernel.ODDS])].tolist()
+            unread += ((line - 1, why) for _, _, line, _, _, why in odd)
             self.state[kernel.ODDS] = 0
-        return bad
+        return unread
 
 
 class _Scope:
@@ -303,9 +310,10 @@ def _safe_end(view: Bytes, start: int) -> int:
     reach = 1024
     while True:
         low = max(start, end - reach)
-        ends = np.flatnonzero(view[low:end] == 0x0A)
-        if ends.size:
-            return low + int(ends[-1]) + 1
+        tail = view[low:end].tobytes()
+        cut = last_end(tail, 0, len(tail))
+        if cut:
+            return low + cut
         if low == start:
             return start
         reach *= 8

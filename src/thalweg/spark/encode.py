@@ -15,6 +15,7 @@ from pyspark import TaskContext
 
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions, pieces
+from thalweg.lines import last_end
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.ntriples import Reader
@@ -185,7 +186,7 @@ def blocks(path: str, start: int, size: int) -> Iterator[tuple[int, memoryview]]
                 return
             cut = count
             if start + count < end:
-                cut = _buffer.rfind(b"\n", 0, count) + 1
+                cut = last_end(_buffer, 0, count)
                 if not cut and count == len(room):
                     _buffer = bytearray(2 * count)
                     continue

@@ -17,6 +17,7 @@ import pyoxigraph as ox
 
 from thalweg.instants import checked_instant, instant
 from thalweg.io.files import ReadOptions
+from thalweg.lines import count
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.ntriples import Reader
@@ -137,7 +138,7 @@ def _read(prune: Prune, options: ReadOptions, arena: Arena, taken: _Taken) -> tu
         time_predicate=options.time_predicate,
     )
     chunk = reader.read(data, offset=1)
-    starts = np.cumsum([0, *(text.count(b"\n") + 1 for text in taken.texts)])
+    starts = np.cumsum([0, *(count(text) + 1 for text in taken.texts)])
     for reject in chunk.rejects:
         payload = int(np.searchsorted(starts, reject.line, side="left")) - 1
         line = reject.line - 1 - int(starts[payload])

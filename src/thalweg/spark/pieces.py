@@ -14,6 +14,7 @@ from glob import glob, has_magic
 from typing import Any
 
 from thalweg.errors import UsageError
+from thalweg.lines import first_end, last_end
 
 SUFFIXES = {".nt": "nt", ".nq": "nq"}
 VERSION = 1
@@ -152,15 +153,18 @@ def _walk(folder: str, prefix: str, syntax: str | None) -> Iterator[Found]:
 
 
 def line_end_before(path: str, low: int, high: int) -> int:
-    """The end of the last whole line of `[low, high)`, or `low` where no line ends in it."""
+    """The end of the last whole line of `[low, high)`, or `low` where no line is sure to end in it (see `last_end`)."""
+    behind = b""
     with open(path, "rb") as file:
         while high > low:
             begin = max(low, high - _BLOCK)
             file.seek(begin)
-            at = file.read(high - begin).rfind(b"\n")
-            if at >= 0:
-                return begin + at + 1
-            high = begin
+            # The byte behind a block says whether a CR in its last byte is a line end of its own.
+            block = file.read(high - begin) + behind
+            end = last_end(block, 0, len(block))
+            if end:
+                return begin + end
+            high, behind = begin, block[:1]
     return low
 
 
@@ -173,9 +177,12 @@ def line_end_after(path: str, at: int, high: int) -> int:
             block = file.read(min(_BLOCK, high - at))
             if not block:
                 return high
-            found = block.find(b"\n")
+            found = first_end(block)
             if found >= 0:
-                return at + found + 1
+                end = at + found + 1
+                file.seek(end)
+                halved = block[found : found + 1] == b"\r" and end < high and file.read(1) == b"\n"
+                return end + halved
             at += len(block)
     return high
 

@@ -89,8 +89,9 @@ def _lexical(term: Column) -> Column:
 
 
 def _unescaped(text: Column) -> Column:
-    # A canonical text has few escapes. The backslash itself is put aside first, so that what it hides stays hidden.
-    aside = "\ue000"
+    # A canonical text has few escapes. The backslash itself is put aside first, so that what it hides stays hidden, as
+    # NUL: no canonical text has control characters, and no string of XML Schema has this one.
+    aside = "\x00"
     text = F.replace(text, F.lit("\\\\"), F.lit(aside))
     for escape, character in (
         ("\\n", "\n"),
@@ -101,4 +102,9 @@ def _unescaped(text: Column) -> Column:
         ("\\f", "\f"),
     ):
         text = F.replace(text, F.lit(escape), F.lit(character))
+    controls = text
+    for code in (*range(1, 0x20), 0x7F):
+        controls = F.replace(controls, F.lit(f"\\u{code:04X}"), F.lit(chr(code)))
+    # Other control characters are rare: their escapes are looked for only where there is one.
+    text = F.when(F.contains(text, F.lit("\\u")), controls).otherwise(text)
     return F.replace(text, F.lit(aside), F.lit("\\"))

@@ -5,11 +5,14 @@ Needs the library hypothesis, which Thalweg itself does not depend on.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import strategies as st
 
+from thalweg.instants import FIRST, LAST, LONGEST
 from thalweg.testing.snapshot import (
     Block,
     Count,
@@ -26,6 +29,8 @@ from thalweg.testing.snapshot import (
 STREAMS = ("http://ex/s1", "http://ex/s2")
 NODES = tuple(f"<http://ex/{name}>" for name in "abcd")
 PREDICATES = tuple(f"<http://ex/{name}>" for name in "pqr")
+UNWANTED = "<http://ex/unwanted>"
+"""A predicate that no pattern names; `?p` may take it."""
 INTEGER = "<http://www.w3.org/2001/XMLSchema#integer>"
 # Equal numbers that are different terms, and texts that differ only in their tags.
 LITERALS = (f'"1"^^{INTEGER}', f'"01"^^{INTEGER}', '"1"', '"1"@en', '"\\"\\\\"')
@@ -33,6 +38,16 @@ BLANKS = ("_:m", "_:n")
 MS = 1000
 MAX_PRODUCT = 3000
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
+LINE_ENDS = (b"\n", b"\r", b"\r\n")
+BUILT_IN = (
+    "http://www.w3.org/2001/XMLSchema#string",
+    "http://www.w3.org/2001/XMLSchema#dateTime",
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString",
+    "http://www.w3.org/ns/prov#generatedAtTime",
+)
+"""IRIs that the reader compares terms with."""
+COMPARED = (8, 16, 40, 48, 56, 64, 72, 128, 255)
+"""Bytes that kernels compare, hash or copy at once, and sums of them."""
 
 
 def triples(*, blanks: bool = False) -> st.SearchStrategy[Triple]:
@@ -50,14 +65,19 @@ def streams(
     max_events: int = 10,
     blanks: bool = False,
     deletes: bool = False,
+    unwanted: bool = False,
+    extreme: bool = False,
 ) -> list[Event]:
     """Events in order of time, with equal timestamps, gaps, re-arrivals and sub-millisecond times.
 
-    A delete mostly takes triples that came before.
+    A delete mostly takes triples that came before. With `unwanted`, some events have no triple that a pattern names;
+    `extreme` times are near the first or the last one that is accepted.
     """
     count = draw(st.integers(min(3, max_events), max_events))
     names = draw(st.sampled_from([names, names[:1]]))
-    time = draw(st.sampled_from([0, 0, 0, -7 * MS, 5 * MS, 1_700_000_000_123_456]))
+    usual = [0, 0, 0, -7 * MS, 5 * MS, 1_700_000_000_123_456]
+    # Two seconds before the last time there is room for all that a test adds to it.
+    time = draw(st.sampled_from([FIRST, FIRST + 1, LAST - 2_000_000] if extreme else usual))
     events: list[Event] = []
     for number in range(count):
         time += draw(st.sampled_from([0, MS, MS, 2 * MS, 3 * MS, 7 * MS, 1, 999]))
@@ -65,9 +85,83 @@ def streams(
         known = [triple for event in events for triple in event.triples]
         source = st.sampled_from(known) if op == "delete" and known else triples(blanks=blanks)
         graph = draw(st.lists(source, min_size=1, max_size=3, unique=True))
+        if unwanted and draw(st.integers(0, 2)) == 0:
+            graph = list(dict.fromkeys((s, UNWANTED, o) for s, _, o in graph))
         name = draw(st.sampled_from(names))
         events.append(Event(name, time, tuple(graph), f"http://ex/g{number}", op))
     return events
+
+
+def wanted(events: Sequence[Event]) -> list[Event]:
+    """The events, without triples that no pattern is to be made of; all of them where no other triple is left."""
+    kept = [
+        replace(event, triples=tuple(triple for triple in event.triples if triple[1] != UNWANTED))
+        for event in events
+    ]
+    return kept if any(event.triples for event in kept) else list(events)
+
+
+def instants_near_the_ends() -> st.SearchStrategy[int]:
+    """Microseconds around the first and the last time that is accepted, and around the ends of 64 bits."""
+    ends = st.sampled_from([FIRST, FIRST, LAST, LAST, 2**63 - 10**7, -(2**63) + 10**7, 0])
+    return st.tuples(ends, st.sampled_from([0, 1, -1, 999, -1000, 1_000_001, -86_400_000_000])).map(sum)
+
+
+@st.composite
+def time_texts(draw: st.DrawFn) -> tuple[str, int]:
+    """Texts of times near the ends of what is accepted, each with its microseconds: dateTimes in any zone, or
+    milliseconds; numpy writes them, which knows all years.
+    """
+    us = draw(instants_near_the_ends().filter(lambda us: abs(us) < 2**63 - 10**8))
+    if draw(st.integers(0, 2)) == 0:
+        return str(us // 1000), us // 1000 * 1000
+    hours = draw(st.sampled_from([0, 0, 1, -14, 14]))
+    local = us + hours * 3_600_000_000
+    if abs(local) >= 2**63:
+        hours, local = 0, us
+    text = str(np.datetime64(local, "us"))
+    return f"{text}{f'{hours:+03d}:00' if hours else 'Z'}", us
+
+
+def long_windows() -> st.SearchStrategy[Window]:
+    """Windows about as long as the whole of time."""
+    widths = st.sampled_from([LONGEST, LONGEST - 1, LONGEST // 2, 10**15])
+    return st.one_of(st.builds(Range, widths), widths.map(lambda width: Range(width, width)))
+
+
+@st.composite
+def close_iris(draw: st.DrawFn, constants: Sequence[str] = BUILT_IN) -> str:
+    """IRIs that a comparison by parts takes for a constant: the same length, the same first or last bytes, one byte
+    different anywhere, or one more or less.
+    """
+    iri = draw(st.sampled_from(constants))
+    letter = draw(st.sampled_from("aZ0"))
+    kind = draw(st.sampled_from(["same", "one byte", "middle", "begin", "longer", "shorter"]))
+    scheme = iri.index(":") + 1
+    at = draw(st.integers(scheme, len(iri) - 1))
+    if kind == "one byte":
+        return iri[:at] + letter + iri[at + 1 :]
+    if kind == "middle":
+        return iri[:8] + letter * (len(iri) - 16) + iri[-8:]
+    if kind == "begin":
+        return iri[:scheme] + letter * (at - scheme) + iri[at:]
+    if kind == "longer":
+        return iri[:at] + letter + iri[at:]
+    return iri[:at] + iri[at + 1 :] if kind == "shorter" else iri
+
+
+def sized_iris() -> st.SearchStrategy[str]:
+    """IRIs around the lengths that kernels compare at once, which differ in one byte from each other."""
+    sizes = st.tuples(st.sampled_from(COMPARED), st.integers(-3, 3)).map(sum)
+    filled = st.tuples(sizes, st.sampled_from(string.ascii_letters[:3]), st.integers(0, 260))
+
+    def made(parts: tuple[int, str, int]) -> str:
+        size, letter, at = parts
+        rest = ["x"] * max(size - 2, 1)
+        rest[at % len(rest)] = letter
+        return "a:" + "".join(rest)
+
+    return filled.map(made)
 
 
 def windows(*, steps: bool | None = None) -> st.SearchStrategy[Window]:

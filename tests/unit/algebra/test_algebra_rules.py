@@ -16,9 +16,12 @@ def test_a_rule_that_finds_nothing_to_do_returns_the_same_query():
     assert rewrite(same) is same
 
 
-def test_a_variable_with_two_values_is_refused():
-    with pytest.raises(ValueError, match="two values"):
-        fix_equal_variables(query(equalities=(Equality("x", A), Equality("x", B))))
+def test_a_variable_with_two_values_leaves_an_empty_query_with_the_same_columns():
+    before = query(equalities=(Equality("x", A), Equality("x", B, 7, 8)))
+    after = rewrite(before)
+    assert after.empty == "?x cannot be <http://ex/a> and <http://ex/b> at once (line 7:8)"
+    assert after.columns == before.columns != ()
+    assert not any(pattern.possible for pattern in after.patterns)
 
 
 def test_a_variable_of_no_pattern_is_refused():

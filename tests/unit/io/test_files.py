@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions, pieces, read_events, syntax_of
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.prune import Prune
+from thalweg.testing.strategies import LINE_ENDS
 
 LINE = b"<a:s> <a:p> <a:%d> .\n"
 
@@ -26,7 +28,9 @@ def taken(path: Path, size: int) -> list[tuple[int, bytes]]:
 def test_pieces_are_whole_lines_and_together_the_file(
     suffix: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    content = data.draw(st.lists(st.sampled_from([b"a", b"\n", b"bc\n", b"\r\n", b"x" * 20])).map(b"".join))
+    content = data.draw(
+        st.lists(st.sampled_from([b"a", b"\n", b"bc\n", b"\r\n", b"\r", b"x" * 20])).map(b"".join)
+    )
     path = tmp_path_factory.mktemp("pieces") / f"data{suffix}"
     path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
     found = taken(path, data.draw(st.integers(1, 16)))
@@ -34,7 +38,34 @@ def test_pieces_are_whole_lines_and_together_the_file(
     assert [offset for offset, _ in found] == [
         sum(len(piece) for _, piece in found[:k]) for k in range(len(found))
     ]
-    assert all(piece.endswith(b"\n") for _, piece in found[:-1])
+    assert all(piece.endswith((b"\n", b"\r")) for _, piece in found[:-1])
+    assert not any(one.endswith(b"\r") and two.startswith(b"\n") for (_, one), (_, two) in pairwise(found))
+
+
+@pytest.mark.parametrize("suffix", [".nt", ".nt.gz"])
+def test_a_file_of_lone_carriage_returns_is_cut_into_pieces(tmp_path: Path, suffix: str) -> None:
+    content = b"".join(LINE.replace(b"\n", b"\r") % k for k in range(100_000))
+    path = tmp_path / f"data{suffix}"
+    path.write_bytes(gzip.compress(content, 1) if suffix.endswith("gz") else content)
+    sizes = [len(piece) for _, piece in taken(path, 1 << 16)]
+    assert sum(sizes) == len(content)
+    assert max(sizes) < 2 << 16
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("suffix", [".nt", ".nt.gz"])
+@given(data=st.data())
+def test_rejects_have_the_line_numbers_of_the_file_whatever_ends_the_lines(
+    suffix: str, threads: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    parts = st.lists(st.sampled_from([LINE % 1, b"bad", b"# so", *LINE_ENDS, *LINE_ENDS]), max_size=40)
+    content = b"".join(data.draw(parts))
+    path = tmp_path_factory.mktemp("lines") / f"data{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    options = ReadOptions(piece=data.draw(st.integers(1, 60)), threads=threads)
+    batches = list(read_events([path], "s", Arena(), Prune.everything(), options))
+    found = [reject.line for batch in batches for reject in batch.rejects]
+    assert found == [k for k, line in enumerate(content.splitlines(), 1) if line.startswith(b"bad")]
 
 
 def test_gzip_is_recognised_by_its_first_bytes_too(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from thalweg.kernels.frame import LIMIT
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.chunk import NO_TIME, Chunk
+from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
 from thalweg.rdf.ntriples import GENERATED_AT, Reader
@@ -237,6 +238,14 @@ def test_lines_of_rejects_are_counted_from_the_beginning_of_their_source() -> No
     line = Line("nt")
     assert [reject.line for reject in line.push("bad\n" + triples(1)).rejects] == [1]
     assert [reject.line for reject in line.push("\nbad\n").rejects] == [4]
+    assert [reject.line for reject in line.push("\rbad\r\nbad").rejects] == [6, 7]
+
+
+def test_a_reject_that_has_no_line_is_given_none() -> None:
+    line = Line("nt")
+    line.push(triples(3))
+    shrunk = replace(line.chunk(""), rejects=(Reject("doc", 0, 0, "the file shrank", ""),))
+    assert [reject.line for reject in line.framer.frame(shrunk).rejects] == [0]
 
 
 def test_many_graphs_without_end_need_bounded_memory() -> None:

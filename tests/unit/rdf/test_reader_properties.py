@@ -10,10 +10,13 @@ from documents import documents, lines, oracle, read, statements
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thalweg.lines import count
 from thalweg.rdf.arena import Arena
+from thalweg.rdf.chunk import NO_TIME
 from thalweg.rdf.grammar import Malformed, statement
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.ntriples import GENERATED_AT, Reader
 from thalweg.rdf.prune import Prune, Signature
+from thalweg.testing.strategies import BUILT_IN, LINE_ENDS, close_iris, sized_iris
 
 
 @pytest.mark.parametrize("syntax", ["nt", "nq"])
@@ -115,7 +118,7 @@ def test_every_line_of_garbage_is_a_statement_or_a_reject(syntax: str, document:
 @given(data=st.data())
 def test_a_document_cut_between_lines_gives_the_same_statements(syntax: str, data: st.DataObject) -> None:
     document = data.draw(documents(syntax))
-    ends = [match.end() for match in re.finditer(rb"\n", document)]
+    ends = [match.end() for match in re.finditer(rb"\r\n|\r|\n", document)]
     cuts = sorted(data.draw(st.sets(st.sampled_from(ends), max_size=3))) if ends else []
     arena, whole_arena = Arena(), Arena()
 
@@ -163,6 +166,81 @@ def test_pruning_keeps_exactly_what_a_signature_agrees_with(document: bytes, dat
     assert found == [row for _, row in wanted]
     assert chunk.number.tolist() == [k for k, _ in wanted]
     assert chunk.statements == len(every)
+
+
+_close = close_iris() | close_iris() | sized_iris()
+
+
+@st.composite
+def close_lines(draw: st.DrawFn) -> bytes:
+    """A statement whose terms a kernel may take for others: see `close_iris`."""
+    subject, predicate, datatype = draw(_close), draw(_close), draw(_close)
+    typed = f'"12"^^<{datatype}>'
+    object_ = draw(st.sampled_from([typed, typed, typed, f"<{datatype}>", f'"{datatype}"', '"12"']))
+    return f"<{subject}> <{predicate}> {object_} .".encode()
+
+
+@pytest.mark.parametrize("constant", BUILT_IN)
+def test_a_constant_with_one_byte_changed_is_another_term(constant: str) -> None:
+    scheme = constant.index(":") + 1
+    close = [constant[:at] + "Z" + constant[at + 1 :] for at in range(scheme, len(constant))]
+    close += [constant[:at] + "Z" * (len(constant) - at - 8) + constant[-8:] for at in (scheme, 8, 16)]
+    document = "".join(f'<{iri}> <{iri}> "12"^^<{iri}> .\n' for iri in close).encode()
+    for time in (b"", GENERATED_AT):
+        chunk, found = read(document, "nq", time_predicate=time)
+        assert chunk.rejects == ()
+        assert found == oracle(document, "nq")
+        assert (chunk.time == NO_TIME).all()
+
+
+@given(texts=st.lists(close_lines(), min_size=1, max_size=12), time=st.sampled_from([b"", GENERATED_AT]))
+def test_terms_close_to_what_a_kernel_compares_are_read_as_pyoxigraph_reads_them(
+    texts: list[bytes], time: bytes
+) -> None:
+    expected, refused = [], []
+    for number, text in enumerate(texts, 1):
+        try:
+            [row] = oracle(text, "nq")
+        except SyntaxError:
+            refused.append((number, "rdf:langString"))
+            continue
+        if row[1] == time.decode() and not row[2].startswith('"12"'):
+            refused.append((number, "not a time"))
+        else:
+            expected.append(row)
+    chunk, found = read(b"\n".join(texts), "nq", time_predicate=time)
+    assert found == expected
+    assert [reject.line for reject in chunk.rejects] == [number for number, _ in refused]
+    assert all(why in reject.reason for reject, (_, why) in zip(chunk.rejects, refused, strict=True))
+    assert (chunk.time != NO_TIME).tolist() == [row[1] == time.decode() for row in found]
+
+
+@given(texts=st.lists(close_lines(), min_size=1, max_size=12), data=st.data())
+def test_pruning_tells_terms_apart_that_differ_in_one_byte(texts: list[bytes], data: st.DataObject) -> None:
+    document = b"\n".join(texts)
+    _, every = read(document)
+    wanted = {row[1] for row in data.draw(st.lists(st.sampled_from(every), max_size=2)) if every}
+    signatures = [Signature(None, predicate.encode(), None) for predicate in wanted]
+    assert read(document, prune=Prune.of(signatures))[1] == [row for row in every if row[1] in wanted]
+
+
+@given(parts=st.lists(st.sampled_from([b"<a:s> <a:p> <a:o> .", b"bad", *LINE_ENDS]), max_size=30))
+def test_the_kernel_counts_the_line_ends_that_everything_else_counts(parts: list[bytes]) -> None:
+    document = b"".join(parts)
+    chunk, _ = read(document)
+    assert chunk.lines == count(document) + (document[-1:] not in (b"", b"\r", b"\n"))
+    assert chunk.lines == len(document.splitlines())
+
+
+@pytest.mark.parametrize("end", LINE_ENDS)
+def test_a_large_piece_is_read_in_place_whatever_ends_its_lines(end: bytes) -> None:
+    reader = Reader(Arena(), Prune.everything(), syntax="nt", source="doc")
+    before = reader._pad.size
+    lines = [b"<a:s> <a:p> <a:%d> ." % k if k % 100 else b"bad" for k in range(20_000)]
+    chunk = reader.read(end.join(lines) + end)
+    assert (chunk.statements, chunk.lines) == (19_800, 20_000)
+    assert [reject.line for reject in chunk.rejects] == list(range(1, 20_000, 100))
+    assert reader._pad.size == before, "only the end of a piece is copied"
 
 
 _SEEDS = [
