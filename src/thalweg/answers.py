@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.operators.streamset import BEGINNING, Streamset
 from thalweg.operators.views import Delta, View
 from thalweg.plan.program import shown_variables

@@ -16,7 +16,7 @@ from thalweg import __version__
 from thalweg.errors import DataError, QueryError, ThalwegError, ThalwegWarning, UsageError
 
 if TYPE_CHECKING:
-    from thalweg.algebra.nodes import Query
+    from thalweg.algebra.query import Query
     from thalweg.io.job import Job
     from thalweg.io.outcome import Outcome
     from thalweg.io.progress import Meter

@@ -12,7 +12,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Const, Query
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Const
 from thalweg.algebra.windows import Count
 from thalweg.answers import ContinuousQuery, Late, Stats, Stream
 from thalweg.errors import DataError, UsageError, warn

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.answers import ContinuousQuery, Stats, Stream
 from thalweg.errors import UsageError
 from thalweg.lang import parse

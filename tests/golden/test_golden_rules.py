@@ -1,6 +1,7 @@
 """Each rule against its file of before/after pairs: a query, `---`, the algebra before, `--->`, and after."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def test_a_rule_rewrites_as_its_golden_file_says(monkeypatch, rule, text, before
     monkeypatch.setattr(lang, "rewrite", lambda query: query)
     query = lang.parse(text, stream="http://ex/s")
     assert show(query) == before.strip()
-    assert show(getattr(rules, rule)(query)) == after.strip()
+    assert show(replace(query, root=getattr(rules, rule)(query.root))) == after.strip()
 
 
 def test_every_rule_has_a_golden_file():

@@ -11,7 +11,7 @@ import pytest
 
 import thalweg as tw
 from tests.spark.fakes import run_frame, told
-from thalweg.algebra.nodes import Const
+from thalweg.algebra.terms import Const
 from thalweg.answers import Row
 from thalweg.errors import UsageError
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 
 
 def show(query: Query) -> str:

@@ -1,30 +1,45 @@
-"""Rewrite rules of the algebra: pure functions from query to query; their order is data."""
+"""Rewrite rules of the algebra: pure functions from tree to tree; their order is data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from thalweg.algebra.nodes import Const, Pattern, Query, Term, Var
+from thalweg.algebra.nodes import (
+    Bgp,
+    Construct,
+    Empty,
+    Extend,
+    Filter,
+    Node,
+    find,
+    leaves,
+    transform,
+)
+from thalweg.algebra.query import Query
+from thalweg.algebra.scope import scope_of
+from thalweg.algebra.terms import Const, Pattern, Term, Var
 
 
-def fix_equal_variables(query: Query) -> Query:
+def fix_equal_variables(root: Node) -> Node:
     """Put the constant of `FILTER(?v = <iri>)` in the place of ?v, in patterns and template.
 
     A filter that leaves a variable one value is a constant in disguise, and constants are what readers prune
     by and alpha memories are made of. Sound, because terms are compared, and because every solution binds ?v.
     Two values for one variable leave no solution.
     """
+    condition = find(root, Filter)
+    if condition is None:
+        return root
+    bound = scope_of(condition.input).certain
     values: dict[str, Const] = {}
-    for equality in query.equalities:
+    for equality in condition.conditions:
         name, value = equality.variable, equality.value
         if values.setdefault(name, value) != value:
             reason = f"?{name} cannot be {values[name]} and {value} at once"
-            return _emptied(query, f"{reason} (line {equality.line}:{equality.column})")
-        if name not in query.variables:
+            return _emptied(root, f"{reason} (line {equality.line}:{equality.column})")
+        if name not in bound:
             raise ValueError(f"?{name} is in no pattern")
-    if not values:
-        return query
 
     def put(term: Term) -> Term:
         return values.get(term.name, term) if isinstance(term, Var) else term
@@ -32,44 +47,67 @@ def fix_equal_variables(query: Query) -> Query:
     def put_all(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
         return tuple(replace(p, s=put(p.s), p=put(p.p), o=put(p.o)) for p in patterns)
 
-    return replace(
-        query,
-        patterns=put_all(query.patterns),
-        template=None if query.template is None else put_all(query.template),
-        fixed=(*query.fixed, *values.items()),
-        equalities=(),
-    )
+    def change(node: Node) -> Node:
+        match node:
+            case Bgp():
+                return Bgp(put_all(node.patterns))
+            case Filter():
+                return Extend(node.input, tuple(values.items()))
+            case Construct():
+                return replace(node, template=put_all(node.template))
+        return node
+
+    return transform(root, change)
 
 
-def find_impossible_patterns(query: Query) -> Query:
+def find_impossible_patterns(root: Node) -> Node:
     """Find a pattern that no triple matches: then the query has no solution."""
-    for pattern in query.patterns:
+    for pattern in leaves(root):
         if not pattern.possible:
             reason = f"no triple matches {pattern}: a subject is no literal, and a predicate is an IRI"
-            return _emptied(query, f"{reason} (line {pattern.line}:{pattern.column})")
-    return query
+            return _emptied(root, f"{reason} (line {pattern.line}:{pattern.column})")
+    return root
 
 
-def _emptied(query: Query, reason: str) -> Query:
-    return replace(query, equalities=(), empty=query.empty or reason)
+def _emptied(root: Node, reason: str) -> Node:
+    """The tree over a basic graph pattern without solutions; its conditions decide nothing any more."""
+    known = find(root, Empty)
+
+    def change(node: Node) -> Node:
+        match node:
+            case Bgp():
+                return Empty(node, reason if known is None else known.reason)
+            case Filter() | Empty():
+                return node.input
+        return node
+
+    return transform(root, change)
 
 
-def drop_repeated_patterns(query: Query) -> Query:
+def drop_repeated_patterns(root: Node) -> Node:
     """Keep one of several equal patterns of a source: all of them match the same triple, always."""
-    kept: dict[tuple[object, int], Pattern] = {}
-    for pattern in query.patterns:
-        kept.setdefault((pattern.terms, pattern.source), pattern)
-    return query if len(kept) == len(query.patterns) else replace(query, patterns=tuple(kept.values()))
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Bgp):
+            return node
+        kept: dict[tuple[object, int], Pattern] = {}
+        for pattern in node.patterns:
+            kept.setdefault((pattern.terms, pattern.source), pattern)
+        return node if len(kept) == len(node.patterns) else Bgp(tuple(kept.values()))
+
+    return transform(root, change)
 
 
-def drop_impossible_triples(query: Query) -> Query:
+def drop_impossible_triples(root: Node) -> Node:
     """Keep, once, each triple of a template that some solution can give.
 
     None gives a triple whose variable no pattern binds, whose subject is a literal or whose predicate is no IRI.
     """
-    if query.template is None:
-        return query
-    bound = {*query.variables, *(name for name, _ in query.fixed)}
+    if not isinstance(root, Construct):
+        return root
+    extend = find(root, Extend)
+    fixed = [name for name, _ in extend.values] if extend is not None else []
+    bound = {*fixed, *(name for pattern in leaves(root) for name in pattern.variables)}
 
     def possible(triple: Pattern) -> bool:
         shown = (term for term in triple.terms if isinstance(term, Var) and not term.anonymous)
@@ -80,35 +118,46 @@ def drop_impossible_triples(query: Query) -> Query:
         )
 
     kept: dict[object, Pattern] = {}
-    for triple in filter(possible, query.template):
+    for triple in filter(possible, root.template):
         kept.setdefault(triple.terms, triple)
-    made = (Var(name) for triple in query.template for name in triple.variables)
-    loose = dict.fromkeys(term.name for term in made if not term.anonymous and term.name not in bound)
-    return replace(query, template=tuple(kept.values()), loose=(*query.loose, *loose))
+    made = (Var(name) for triple in root.template for name in triple.variables)
+    unbound = dict.fromkeys(term.name for term in made if not term.anonymous and term.name not in bound)
+    return replace(root, template=tuple(kept.values()), unbound=(*root.unbound, *unbound))
 
 
 NEVER = Pattern(Const.literal(""), Const.iri("urn:thalweg:never"), Const.literal(""))
 """A pattern that no triple matches: its subject is a literal."""
 
 
-def replace_patterns_of_empty_queries(query: Query) -> Query:
+def replace_patterns_of_empty_queries(root: Node) -> Node:
     """Give an empty query one pattern for each source that no triple matches: readers then keep nothing for it.
 
     Its variables stay, as fixed ones: the answer has the same columns, and no rows.
     """
-    if query.empty is None:
-        return query
-    fixed = dict(query.fixed) | {name: Const.literal("") for name in query.variables}
-    return replace(
-        query,
-        patterns=tuple(replace(NEVER, source=number) for number in range(len(query.sources))),
-        template=None if query.template is None else (),
-        fixed=tuple(fixed.items()),
-        equalities=(),
-    )
+    empty = find(root, Empty)
+    if empty is None:
+        return root
+    extend = find(root, Extend)
+    fixed = dict(extend.values if extend is not None else ())
+    fixed |= {name: Const.literal("") for pattern in leaves(root) for name in pattern.variables}
+    sources = sorted({pattern.source for pattern in leaves(root)})
+
+    def change(node: Node) -> Node:
+        match node:
+            case Bgp():
+                return Bgp(tuple(replace(NEVER, source=number) for number in sources))
+            case Extend():
+                return node.input
+            case Empty():
+                return Extend(node, tuple(fixed.items())) if fixed else node
+            case Construct():
+                return replace(node, template=())
+        return node
+
+    return transform(root, change)
 
 
-RULES: tuple[Callable[[Query], Query], ...] = (
+RULES: tuple[Callable[[Node], Node], ...] = (
     fix_equal_variables,
     find_impossible_patterns,
     drop_repeated_patterns,
@@ -119,6 +168,7 @@ RULES: tuple[Callable[[Query], Query], ...] = (
 
 def rewrite(query: Query) -> Query:
     """The query after all rules, in their order."""
+    root = query.root
     for rule in RULES:
-        query = rule(query)
-    return query
+        root = rule(root)
+    return query if root is query.root else replace(query, root=root)

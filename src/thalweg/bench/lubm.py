@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyoxigraph
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.answers import ContinuousQuery
 from thalweg.bench import workload
 from thalweg.bench.report import Report, best_seconds, resident_bytes

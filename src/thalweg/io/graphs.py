@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
-from thalweg.algebra.nodes import TRIPLE, Query
+from thalweg.algebra.query import Query
+from thalweg.algebra.scope import TRIPLE
 from thalweg.io.writers import Writer
 from thalweg.rdf.ntriples import GENERATED_AT
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.errors import UsageError
 from thalweg.instants import duration
 from thalweg.io.inputs import contents_of, files_of

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.errors import UsageError
 from thalweg.io.graphs import NQuads, NTriples, stream_of
 from thalweg.io.safety import descriptor_of

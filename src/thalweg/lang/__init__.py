@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from thalweg import lines
-from thalweg.algebra.nodes import Query, Source
+from thalweg.algebra.nodes import Bgp, Construct, Distinct, Empty, Filter, Node, Project
+from thalweg.algebra.query import Query, Source
 from thalweg.algebra.rules import rewrite
+from thalweg.algebra.terms import Pattern
 from thalweg.algebra.windows import Count, Now, Range, Unbounded
 from thalweg.errors import QueryError
 from thalweg.lang import csparql, grammar, rspql
 from thalweg.lang.clauses import Cursor, Token
 from thalweg.lang.names import Prologue
-from thalweg.lang.sparql import BodyReader
+from thalweg.lang.sparql import Body, BodyReader
 from thalweg.lang.text import QueryText
 
 _UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH")
@@ -72,20 +74,28 @@ def _parse(query: QueryText, stream: str | None) -> Query:
     _check_now(query, clauses, kept)
     _check_empty(query, clauses)
     registration = clauses.registration
+    patterns = tuple(replace(p, source=used.index(p.source)) for p in body.patterns)
     return Query(
         language=_language(clauses, kept),
         operator=registration.operator if registration else None,
         output=prologue.clause_name(registration.output) if registration and registration.output else None,
-        distinct=body.distinct,
-        select=body.select,
-        fixed=(),
         sources=kept,
-        patterns=tuple(replace(p, source=used.index(p.source)) for p in body.patterns),
+        root=_tree(body, patterns),
         text=query.written,
-        equalities=body.equalities,
-        template=body.template,
-        empty=body.empty,
     )
+
+
+def _tree(body: Body, patterns: tuple[Pattern, ...]) -> Node:
+    """The logical tree of a body."""
+    node: Node = Bgp(patterns)
+    if body.empty is not None:
+        node = Empty(node, body.empty)
+    if body.equalities:
+        node = Filter(node, body.equalities)
+    node = Project(node, body.select)
+    if body.template is not None:
+        return Construct(node, body.template)
+    return Distinct(node) if body.distinct else node
 
 
 def _cut(cursor: Cursor) -> _Clauses:

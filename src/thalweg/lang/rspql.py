@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.algebra.nodes import OPERATORS
+from thalweg.algebra.query import OPERATORS
 from thalweg.algebra.windows import Window
 from thalweg.lang.clauses import Cursor, Name, Token
 from thalweg.lang.windows import read_window

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import rdflib
 from rdflib.plugins.sparql.parserutils import CompValue
 
-from thalweg.algebra.nodes import Const, Equality, Pattern, Term, Var
+from thalweg.algebra.nodes import Equality
+from thalweg.algebra.terms import Const, Pattern, Term, Var
 from thalweg.lang.grammar import AnonymousNode, PlacedVariable
 from thalweg.lang.names import Prologue
 from thalweg.lang.text import QueryText

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.errors import QueryError, UsageError
 from thalweg.operators.feeds import in_order
 from thalweg.operators.state import State

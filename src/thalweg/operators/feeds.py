@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.algebra.windows import Count
 from thalweg.operators.counting import Columns, Counting
 from thalweg.operators.state import State

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Const, Pattern, Query
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Const, Pattern
 from thalweg.kernels.layout import COUNTERS, FOUND, INSERTED, WALKED
 from thalweg.kernels.steps import mean_reach
 from thalweg.kernels.store import ROW_O, ROW_P, ROW_S, ROW_TO, SPO

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.algebra.windows import TRIPLES, Count, Range, Unbounded, Window
 from thalweg.errors import DataError, UsageError
 from thalweg.kernels.layout import ABSENT, OUT_FROM, OUT_TO, OUT_UNIT

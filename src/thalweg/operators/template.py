@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Const, Query, Term, Var
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Const, Term, Var
 from thalweg.plan.program import shown_variables
 from thalweg.rdf.arena import Arena
 

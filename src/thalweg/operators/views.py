@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.algebra.windows import Count, Range
 from thalweg.errors import DataError
 from thalweg.instants import show_instant

@@ -8,7 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Const, Pattern, Query, Var
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Const, Pattern, Var
 from thalweg.rdf.arena import Arena, Ids
 
 Mask = NDArray[np.bool_]

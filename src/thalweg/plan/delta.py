@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from thalweg.algebra.nodes import Const, Pattern, Query, Var
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Const, Pattern, Var
 from thalweg.kernels.store import ALL, PO, SP, SPO, O, P, S
 
 INDEX_NAMES = {SPO: "spo", SP: "sp", PO: "po", P: "p", S: "s", O: "o", ALL: "scan"}

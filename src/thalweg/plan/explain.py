@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from thalweg.algebra.nodes import Query, Var
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Var
 from thalweg.algebra.windows import Count, Now, Range, Report, Unbounded, Window, show_duration
 from thalweg.instants import show_instant
 from thalweg.plan.delta import INDEX_NAMES, components, plan_component

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Const, Query, Source
+from thalweg.algebra.query import Query, Source
+from thalweg.algebra.terms import Const
 from thalweg.algebra.windows import Count, Range, Window
 from thalweg.kernels.dispatch import signature_key
 from thalweg.kernels.known import enter_known

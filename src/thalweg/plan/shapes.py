@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from thalweg.algebra.nodes import Const, Pattern, Query, Term, Var
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Const, Pattern, Term, Var
 
 FEW_QUERIES = 32
 """Up to so many are planned each by itself, by what has been learnt of it."""

@@ -16,7 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from thalweg.algebra.nodes import Const, Pattern, Query, Source, Term, Var
+from thalweg.algebra.nodes import with_leaves
+from thalweg.algebra.query import Query, Source
+from thalweg.algebra.terms import Const, Pattern, Term, Var
 from thalweg.algebra.windows import Range
 
 Dimensions = tuple[int | None, int | None, int | None]
@@ -93,7 +95,7 @@ class Shares:
             replace(pattern, source=places.index(key))
             for pattern, key in zip(query.patterns, keys, strict=True)
         )
-        return replace(query, sources=tuple(sources.values()), patterns=patterns)
+        return replace(query, sources=tuple(sources.values()), root=with_leaves(query.root, patterns))
 
 
 def plain_stream(name: str) -> str:

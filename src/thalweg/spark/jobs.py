@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.engine import Session
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions

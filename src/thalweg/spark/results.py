@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from thalweg.algebra.nodes import TRIPLE, Query
+from thalweg.algebra.query import Query
+from thalweg.algebra.scope import TRIPLE
 from thalweg.algebra.windows import Range
 from thalweg.answers import ContinuousQuery, Row
 from thalweg.errors import UsageError

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.plan.coverage import Mask, fits
 from thalweg.plan.shares import Role, Shares
 from thalweg.rdf.arena import Arena, Ids

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from thalweg.algebra.nodes import Query
+from thalweg.algebra.query import Query
 from thalweg.io.files import pieces
 from thalweg.plan.coverage import fits
 from thalweg.rdf.arena import Arena

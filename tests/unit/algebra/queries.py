@@ -2,23 +2,40 @@
 
 from typing import Any
 
-from thalweg.algebra.nodes import Const, Pattern, Query, Source, Var
+from thalweg.algebra.nodes import Bgp, Construct, Distinct, Extend, Filter, Node, Project
+from thalweg.algebra.query import Query, Source
+from thalweg.algebra.terms import Const, Pattern, Var
 
 P = Const.iri("http://ex/p")
 
 
 def query(**changes: Any) -> Query:
-    return Query(
-        **{
-            "language": "SPARQL",
-            "operator": None,
-            "output": None,
-            "distinct": False,
-            "select": ("x",),
-            "fixed": (),
-            "sources": (Source(("http://ex/s",)),),
-            "patterns": (Pattern(Var("x"), P, Var("y")),),
-            "text": "",
-        }
-        | changes
-    )
+    cells = {
+        "language": "SPARQL",
+        "operator": None,
+        "output": None,
+        "sources": (Source(("http://ex/s",)),),
+        "text": "",
+    }
+    parts = {key: changes.pop(key) for key in list(changes) if key not in cells}
+    return Query(**cells | changes, root=tree(**parts))
+
+
+def tree(
+    patterns: tuple[Pattern, ...] = (Pattern(Var("x"), P, Var("y")),),
+    select: tuple[str, ...] = ("x",),
+    *,
+    distinct: bool = False,
+    fixed: tuple[Any, ...] = (),
+    equalities: tuple[Any, ...] = (),
+    template: tuple[Pattern, ...] | None = None,
+) -> Node:
+    node: Node = Bgp(patterns)
+    if equalities:
+        node = Filter(node, equalities)
+    if fixed:
+        node = Extend(node, fixed)
+    node = Project(node, select)
+    if template is not None:
+        return Construct(node, template)
+    return Distinct(node) if distinct else node

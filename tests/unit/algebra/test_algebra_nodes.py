@@ -1,7 +1,8 @@
 import pytest
 from queries import P, query
 
-from thalweg.algebra.nodes import Const, Pattern, Source, Var
+from thalweg.algebra.query import Source
+from thalweg.algebra.terms import Const, Pattern, Var
 from thalweg.algebra.windows import CLOSE, Count, Range, Report
 
 

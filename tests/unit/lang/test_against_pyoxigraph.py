@@ -6,7 +6,7 @@ import pyoxigraph as ox
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thalweg.algebra.nodes import Const, Var
+from thalweg.algebra.terms import Const, Var
 from thalweg.lang import parse
 
 STORE = ox.Store()

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from thalweg.algebra.nodes import Const, Var
+from thalweg.algebra.terms import Const, Var
 from thalweg.algebra.windows import Now, Range, Unbounded
 from thalweg.lang import parse
 

@@ -1,0 +1,155 @@
+"""A continuous query: a logical tree over sources, and how its answer is turned into a stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from thalweg.algebra.nodes import (
+    Construct,
+    Distinct,
+    Empty,
+    Equality,
+    Extend,
+    Filter,
+    Node,
+    Project,
+    find,
+    leaves,
+)
+from thalweg.algebra.scope import scope_of
+from thalweg.algebra.terms import Const, Pattern
+from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
+
+OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
+LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Streams merged by time and seen through one window; `name` is None for the default graph."""
+
+    streams: tuple[str, ...]
+    window: Window = field(default_factory=Unbounded)
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.streams:
+            raise ValueError("a source reads at least one stream")
+        if len(set(self.streams)) != len(self.streams):
+            raise ValueError(f"a source names a stream twice: {', '.join(self.streams)}")
+
+    def __str__(self) -> str:
+        read = " + ".join(f"<{stream}>" for stream in self.streams)
+        return f"{read} {self.window}" + (f" as <{self.name}>" if self.name is not None else "")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A continuous query: the tree, the sources that its leaves read, and how its answer becomes a stream.
+
+    The flat properties (patterns, select, ...) are derived from the tree, for those who read leaves only.
+    """
+
+    language: str
+    operator: str | None
+    output: str | None
+    sources: tuple[Source, ...]
+    root: Node
+    text: str
+
+    def __post_init__(self) -> None:
+        if self.language not in LANGUAGES:
+            raise ValueError(f"unknown language {self.language!r}")
+        if self.operator is not None and self.operator not in OPERATORS:
+            raise ValueError(f"unknown operator {self.operator!r}")
+        if not self.sources:
+            raise ValueError("a query has at least one pattern and one source")
+        if any(pattern.source >= len(self.sources) for pattern in self.patterns):
+            raise ValueError("a pattern reads a source that the query does not have")
+
+    @cached_property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """The flat table of the tree's leaf patterns."""
+        return leaves(self.root)
+
+    @cached_property
+    def select(self) -> tuple[str, ...]:
+        """The variables that a solution keeps."""
+        project = find(self.root, Project)
+        return scope_of(self.root).possible if project is None else project.names
+
+    @cached_property
+    def distinct(self) -> bool:
+        """Whether the answer is a set of solutions."""
+        return find(self.root, Distinct) is not None
+
+    @cached_property
+    def template(self) -> tuple[Pattern, ...] | None:
+        """The triples that solutions are made into, where the answer is a graph."""
+        construct = find(self.root, Construct)
+        return None if construct is None else construct.template
+
+    @cached_property
+    def fixed(self) -> tuple[tuple[str, Const], ...]:
+        """The variables that a rule replaced by a constant; a projected one still is in each solution."""
+        extend = find(self.root, Extend)
+        return () if extend is None else extend.values
+
+    @cached_property
+    def equalities(self) -> tuple[Equality, ...]:
+        """The conditions that no rule has absorbed yet; a query from `lang.parse` has none."""
+        condition = find(self.root, Filter)
+        return () if condition is None else condition.conditions
+
+    @cached_property
+    def empty(self) -> str | None:
+        """Why the query has no solution over any data, or None where it may have some."""
+        empty = find(self.root, Empty)
+        return None if empty is None else empty.reason
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """Names of all variables of the patterns, in order of appearance, blank nodes included."""
+        return tuple(dict.fromkeys(name for pattern in self.patterns for name in pattern.variables))
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """Names of what a row of the answer binds, in order."""
+        return scope_of(self.root).possible
+
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        """What is valid and can hardly be meant: variables of the projection or the template that nothing binds."""
+        if self.template is None:
+            loose = [name for name in self.select if name not in self.columns]
+            return tuple(f"?{name} is selected and no pattern binds it: no row has it" for name in loose)
+        construct = find(self.root, Construct)
+        unbound = () if construct is None else construct.unbound
+        return tuple(
+            f"?{name} is in the template and no pattern binds it: its triples are never made"
+            for name in unbound
+        )
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """IRIs of all streams that the query reads, each one once."""
+        return tuple(dict.fromkeys(stream for source in self.sources for stream in source.streams))
+
+    @cached_property
+    def per_event(self) -> bool:
+        """Whether the query is asked of each event alone: its window is [NOW]."""
+        return any(isinstance(source.window, Now) for source in self.sources)
+
+    @cached_property
+    def by_count(self) -> bool:
+        """Whether some window counts: then every event matters, whatever the patterns want."""
+        return any(isinstance(source.window, Count) for source in self.sources)
+
+    @cached_property
+    def tells_empty(self) -> bool:
+        """Whether a report with an empty answer is told by a row of its own."""
+        return any(
+            isinstance(w, Range | Count) and w.report is not None and w.report.empty
+            for w in (source.window for source in self.sources)
+        )
