@@ -120,7 +120,11 @@ class Query:
 
     @cached_property
     def doubts(self) -> tuple[str, ...]:
-        """What is valid and can hardly be meant: variables of the projection or the template that nothing binds."""
+        """What is valid and can hardly be meant: an answer that is always empty, and variables of the projection or the
+        template that nothing binds.
+        """
+        if self.empty is not None:
+            return (f"the answer is always empty: {self.empty}",)
         if self.template is None:
             loose = [name for name in self.select if name not in self.columns]
             return tuple(f"?{name} is selected and no pattern binds it: no row has it" for name in loose)

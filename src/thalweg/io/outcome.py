@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from thalweg.algebra.nodes import Pattern
 from thalweg.errors import DataError, UsageError
 from thalweg.io.files import pieces, syntax_of
 from thalweg.io.inputs import SUFFIXES
@@ -97,8 +98,15 @@ def conclude(outcome: Outcome, job: Job, seen: Seen, *, endless: bool = False) -
         if outcome.quarantined:
             lost += [stream for stream in job.inputs if stream in seen.begun and _misnamed(job, stream)]
     outcome.failed = bool(lost)
-    outcome.unmatched = len(seen.unmatched) if seen.begun and not lost else 0
+    outcome.unmatched = len(_unmatched(job, seen)) if seen.begun and not lost else 0
     outcome.hints = [*_refused(outcome, job, seen, lost), *_left_out(outcome, job, seen)]
+
+
+def _unmatched(job: Job, seen: Seen) -> list[Pattern]:
+    """The patterns that no triple fitted, without those of queries whose answer is always empty."""
+    patterns = [(query, pattern) for query in job.queries for pattern in query.patterns]
+    asked = (patterns[number] for number in seen.unmatched)
+    return [pattern for query, pattern in asked if query.empty is None]
 
 
 def _had_input(job: Job, stream: str) -> bool:
@@ -154,8 +162,7 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
     for stream in job.unread:
         yield f"the query does not read <{stream}>"
     if outcome.unmatched:
-        patterns = [pattern for query in job.queries for pattern in query.patterns]
-        for pattern in (patterns[number] for number in seen.unmatched):
+        for pattern in _unmatched(job, seen):
             yield f"no triple fits the pattern  {pattern} .  (line {pattern.line}:{pattern.column} of the query)"
     yield from (doubt for query in job.queries for doubt in query.doubts)
     joins = job.reading.blank_nodes == "event" and any(

@@ -167,5 +167,6 @@ def _output(query: Query) -> list[str]:
     lines.append(f"output     {distinct}{shown}; {how}")
     if query.output is not None:
         lines.append(f"as stream  <{query.output}>")
-    lines += [f"doubt      {doubt}" for doubt in query.doubts]
+    if query.empty is None:
+        lines += [f"doubt      {doubt}" for doubt in query.doubts]
     return lines

@@ -20,6 +20,18 @@ def test_a_pattern_that_no_triple_fits_is_named_with_its_place(thalweg: Commands
     assert done.lines[-1].endswith("1 pattern unmatched")
 
 
+def test_an_answer_that_is_always_empty_is_named_instead_of_its_patterns(thalweg: Commands) -> None:
+    (thalweg.folder / "empty.rq").write_text(
+        f"SELECT * FROM STREAM <{STREAM}> [RANGE 10] {{ ?a <{EX}knows> ?b\nFILTER(?nowhere = ?a) }}"
+    )
+    done = thalweg.run("people.nt", query="empty.rq")
+    assert done.code == 0
+    [hint, summary] = done.lines
+    assert hint.startswith("the answer is always empty: ?nowhere is bound by no pattern")
+    assert hint.endswith("(line 2:1)")
+    assert "unmatched" not in summary
+
+
 @pytest.mark.parametrize(
     ("pattern", "fitted"),
     [
