@@ -399,7 +399,7 @@ def test_spark_gives_the_same_answers_quarantine_and_counts(tmp_path):
     for line in told.values():
         assert line.startswith("thalweg: 3 events, 3 triples, 4 results in ")
         assert line.endswith("1 quarantined, 0 late")
-    with command([*arguments, "--on-error", "fail"], cwd=tmp_path) as process:
+    with command([*arguments, "--force", "--on-error", "fail"], cwd=tmp_path) as process:
         _, err = process.communicate(timeout=300)
     assert process.returncode == 1
     assert "people.nt:2:1: " in err.decode().splitlines()[-1]

@@ -6,17 +6,17 @@ import json
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from thalweg.answers import Row
-from thalweg.errors import DataError
 from thalweg.io.job import Job
-from thalweg.io.outcome import Outcome, Seen, conclude, count, error_of, untimed_statement
+from thalweg.io.outcome import Outcome, conclude, count
 from thalweg.io.outputs import open_writer
 from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.writers import Lines, Records, Writer
+from thalweg.spark.conclusions import require_clean, seen_of
 from thalweg.spark.listener import Step
 from thalweg.spark.queries import run_files
 from thalweg.spark.sessions import require_java, session
@@ -61,7 +61,8 @@ def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
         outcome.results = writer.rows
     outcome.quarantined = max(outcome.quarantined, quarantine.records.count)
     outcome.late = max(outcome.late, late.records.count)
-    conclude(outcome, job, told.seen(), endless=options.follow)
+    seen = seen_of(job, told.sums, quarantine.records, late.records)
+    conclude(outcome, job, seen, endless=options.follow)
     return outcome
 
 
@@ -100,37 +101,21 @@ class _Told:
     quarantine: Aside
     late: Aside
     outcome: Outcome
-    matched: int | None = None
-    begun: int = 0
-    blanks: int = 0
-
-    def seen(self) -> Seen:
-        """What the run found out, by the sums of its batches; without any, nothing is known."""
-        streams = sorted(self.job.inputs)
-        patterns = sum(len(query.patterns) for query in self.job.queries)
-        unmatched = [k for k in range(min(patterns, 63)) if not (self.matched or 0) >> k & 1]
-        if self.matched is None:
-            unmatched = []
-        else:
-            streams = [stream for k, stream in enumerate(streams) if k >= 63 or self.begun >> k & 1]
-        return Seen(self.quarantine.records, self.late.records, streams, unmatched, self.blanks)
+    sums: dict[str, Any] = field(default_factory=dict)
+    """Of the last batch; none before the first."""
 
     def __call__(self, sums: dict[str, Any]) -> None:
         outcome, step = self.outcome, sums["step"]
         outcome.events, outcome.triples = sums["events"], sums["statements"]
         outcome.quarantined, outcome.late, outcome.untimed = sums["rejected"], sums["late"], sums["untimed"]
-        self.matched, self.begun, self.blanks = sums["matched"], sums["begun"], sums["blanks"]
+        self.sums = sums
         self.quarantine.collect()
         self.late.collect()
         self.steps.write(step.to_json())
         self.meter.update(
             size=sums["bytes"], triples=outcome.triples, results=self.writer.rows, more=in_words(step, sums)
         )
-        if self.job.on_error == "fail" and outcome.quarantined:
-            first = self.quarantine.records.first
-            raise error_of(first) if first else DataError("malformed input")
-        if self.job.on_error == "fail" and outcome.untimed:
-            raise untimed_statement(self.job)
+        require_clean(self.job, sums, self.quarantine.records)
 
 
 def in_words(step: Step, sums: dict[str, Any]) -> str:

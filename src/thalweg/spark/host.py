@@ -42,6 +42,7 @@ _READ = ("bytes", "statements", "kept", "sent", "reading")
 _DONE = ("events", "answers", "late", "rejected", "untimed", "blanks")
 COUNTS = (*_READ, *_DONE, "replayed", "held", "micros", "engine")
 """What a shard tells of a batch; `reading`, `micros` (here) and `engine` (a part of that) are microseconds."""
+BITS = 63
 MASKS = ("matched", "begun")
 """Sets of small numbers as bits, of all batches so far: patterns that a triple fitted, streams that had an event."""
 OUTPUT_SCHEMA = f"shard int, {', '.join(f'{name} long' for name in (*COUNTS, *MASKS))}, results binary"
@@ -226,7 +227,7 @@ def bits_of(numbers: Iterable[int]) -> int:
     >>> bits_of([0, 2]), bits_of([63])
     (5, 0)
     """
-    return sum(1 << number for number in set(numbers) if number < 63)
+    return sum(1 << number for number in set(numbers) if number < BITS)
 
 
 def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> None:
