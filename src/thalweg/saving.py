@@ -20,7 +20,7 @@ from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
 
-FORMAT = 1
+FORMAT = 2
 
 
 def save(session: Any) -> bytes:

@@ -158,8 +158,8 @@ class Streamset:
                     matcher.replan(self._compile(intern), now)
         if bound > self._bound:
             self._bound = bound
-            if self._matcher is not None and not len(feed):
-                self._matcher.stores.evict(bound)
+            if self._matcher is not None:
+                self._matcher.stores.settle(bound)
         # Most views of many have nothing to say most of the time: they are not even asked.
         if self._earliest <= bound:
             for number in np.flatnonzero(self._due_at <= bound).tolist():
