@@ -90,5 +90,5 @@ def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] =
     for place, number in state["queries"]:
         home = session._sets[place]
         query, view = home._queries[number]
-        session._queries.append(ContinuousQuery(session.arena, query, view, home))
+        session._queries.append(ContinuousQuery(session.arena, query, view, home, session.tidy))
     return session

@@ -205,9 +205,7 @@ def match(
                 f += 1
                 continue
             if op[i] == INSERT:
-                number, start = insert(
-                    desc, load64(outlook, OUTLOOK_INDEXES) | 1, time[i], event[i], s, p, o
-                )
+                number, start = insert(desc, load64(outlook, OUTLOOK_INDEXES) | 1, time[i], event[i], s, p, o)
                 if number < 0:
                     if number <= FULL_ROWS:
                         status = np.int64(GROW)

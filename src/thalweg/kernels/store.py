@@ -6,9 +6,9 @@ older row with the same key (0 = none), so a chain runs from the newest row to t
 first row below TAIL. Eviction moves TAIL; no chain and no table is touched. A deleted row has its interval cut
 short and stays until TAIL passes it, or until half of the rows are such.
 
-A triple has one row. When it comes again, the row's interval is prolonged where it is, and the row is marked as RENEWED:
-it now ends after rows that are behind it. When TAIL comes to a renewed row that is still alive, the row moves to HEAD.
-So the rows that are not renewed end in the order in which they are in the ring (docs/decisions/0018).
+A triple has one row. When it comes again, the row's interval is prolonged where it is, and the row is marked as
+RENEWED: it now ends after rows that are behind it. When TAIL comes to a renewed row that is still alive, the row moves
+to HEAD. So the rows that are not renewed end in the order in which they are in the ring (docs/decisions/0018).
 
 `time` is when the triple last arrived (in a window by count: the number of that element): what arrives and is
 deleted at one instant is there afterwards, in whatever order the two came (SEMANTICS 4).
@@ -34,7 +34,10 @@ NEVER = np.iinfo(np.int64).min
 # Fields of a store's descriptor, one row of int64. The ring ends at address END and has SPAN bytes. ROWS is where row 0
 # would be if the ring had begun with it: rows beyond END are SPAN bytes before.
 ROWS, END, SPAN, STRIDE, HEAD, TAIL, SWEEP, KIND, WIDTH, STEP, ORIGIN, EVENT, LAG, PERIOD, PHASE = range(15)
-HAS, ENDED = 15, 16  # the bit set of the store's index kinds; rows that deletes ended since they were last counted
+HAS, ENDED = (
+    15,
+    16,
+)  # the bit set of the store's index kinds; rows that deletes ended since they were last counted
 TABLES = 17  # then, for each index kind, four cells:
 TABLE, SIZE, TAKEN, LINK = range(
     4
@@ -358,11 +361,11 @@ def first_instant(desc, time):
 
 @njit(cache=True, nogil=True)
 def insert(desc, indexes, time, event, s, p, o):
-    """Adds a triple that arrives at `time`; answers its row number, or why nothing changed, and from when on it is news.
+    """Adds a triple that arrives at `time`; answers its row number, or why nothing is new, and from when on it is new.
 
-    A triple that is alive already is one triple (SEMANTICS 1): it lives longer, and its row is news from the old end on.
-    A row that has ended begins anew. `indexes` is the bit set of the index kinds that some plan probes for such a triple. `event` is the number of the
-    event, or in a window by count that of the element.
+    A triple that is alive already is one triple (SEMANTICS 1): it lives longer, and its row is new from its old end on.
+    A row that has ended begins anew. `indexes` is the bit set of the index kinds that some plan probes for such a
+    triple. `event` is the number of the event, or in a window by count that of the element.
     """
     kind = load64(desc, KIND)
     begin = first_instant(desc, time)

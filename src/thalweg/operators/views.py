@@ -105,6 +105,7 @@ class View:
         self._timeline = Timeline(self._bound)
         self._counts = CountedRows(self.width)
         self._out: list[Delta] = []
+        self._untaken = 0
 
     def step(self, solutions: Ints) -> None:
         """Takes solutions as the match kernel writes them; the array may be reused afterwards."""
@@ -119,8 +120,27 @@ class View:
 
     def poll(self) -> Delta:
         """Everything since the last poll, in time order."""
-        deltas, self._out = self._out, []
+        deltas, self._out, self._untaken = self._out, [], 0
         return Delta.concat(deltas, self.width)
+
+    def give_back(self, spare: int = 0) -> bool:
+        """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
+        left = [kept for kept in self._kept if not kept.give_back(spare)]
+        return not left
+
+    def clear(self) -> None:
+        """Lets go of everything: nobody will ask any more."""
+        self._timeline, self._counts = Timeline(self._bound), CountedRows(self.width)
+        self.poll()
+
+    @property
+    def _kept(self) -> list[Timeline | CountedRows]:
+        return [self._timeline, self._counts]
+
+    @property
+    def held(self) -> int:
+        """How many rows wait, are counted, or have not been taken by a poll."""
+        return sum(map(len, self._kept)) + self._untaken
 
     @property
     def due(self) -> int | None:
@@ -140,7 +160,7 @@ class View:
     @property
     def nbytes(self) -> int:
         """The memory of what waits or is counted."""
-        return self._timeline.nbytes + self._counts.nbytes
+        return sum(kept.nbytes for kept in self._kept)
 
     def state(self) -> State:
         """Everything that the view still has to show or to know."""
@@ -155,7 +175,9 @@ class View:
         """Goes on where a saved view was."""
         self._timeline.restore(state["timeline"])
         self._counts.restore(state["counts"])
-        self._out = [Delta(*state["out"])] if len(state["out"][0]) else []
+        self._out, self._untaken = [], 0
+        if len(state["out"][0]):
+            self._tell(Delta(*state["out"]))
 
     def _changes(self, until: int) -> tuple[Ints, Ints, Ints]:
         """The netted changes due at or before `until`; of a set, those of the set."""
@@ -176,7 +198,11 @@ class View:
         many = np.abs(weights)
         if (many != 1).any():
             times, weights, rows = (np.repeat(column, many, axis=0) for column in (times, weights, rows))
-        self._out.append(Delta(times, np.sign(weights), np.zeros(len(times), np.int64), rows))
+        self._tell(Delta(times, np.sign(weights), np.zeros(len(times), np.int64), rows))
+
+    def _tell(self, delta: Delta) -> None:
+        self._out.append(delta)
+        self._untaken += len(delta)
 
 
 class DeltaView(View):
@@ -249,7 +275,7 @@ class RelationView(View):
     @property
     def _repeats(self) -> bool:
         """Whether there is something to report at an instant that changes nothing."""
-        return self._reported != _NEVER and (self._tell_empty or len(self._answer.content()[0]) > 0)
+        return self._reported != _NEVER and (self._tell_empty or len(self._answer) > 0)
 
     def _report_until(self, until: int) -> None:
         """Makes the reports after the last one, up to `until`; the answer did not change meanwhile."""
@@ -279,9 +305,17 @@ class RelationView(View):
             self._show(np.full(len(rows), at, np.int64), counts, rows)
         elif self._tell_empty:
             nothing = np.zeros(1, np.int64)
-            self._out.append(
-                Delta(np.full(1, at, np.int64), nothing, nothing, np.zeros((1, self.width), np.int64))
-            )
+            self._tell(Delta(np.full(1, at, np.int64), nothing, nothing, np.zeros((1, self.width), np.int64)))
+
+    def clear(self) -> None:
+        """Lets go of everything: nobody will ask any more."""
+        super().clear()
+        self._answer = CountedRows(self.width)
+        self._ticks.clear()
+
+    @property
+    def _kept(self) -> list[Timeline | CountedRows]:
+        return [*super()._kept, self._answer]
 
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be shown."""
@@ -318,7 +352,7 @@ class EventView(View):
             told = np.concatenate([solutions[:, [OUT_TO]], rows], axis=1)
             first = np.sort(np.unique(told, axis=0, return_index=True)[1])
             solutions, rows = solutions[first], rows[first]
-        self._out.append(
+        self._tell(
             Delta(
                 solutions[:, OUT_FROM].copy(),
                 np.ones(len(solutions), np.int64),

@@ -34,7 +34,7 @@ def _table_size(keys: int) -> int:
 
 
 def _in_order(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows in the order in which they end, or by count were last brought: as rows are in a ring that are not renewed."""
+    """Rows in the order in which they end, or by count were last brought: that of a ring without renewed rows."""
     end = rows[:, kernel.ROW_TO]
     if (end[1:] > end[:-1]).all():
         return rows
@@ -145,9 +145,13 @@ class WindowStores:
             self.descriptors[number, kernel.ENDED] = 0
             self._fit(number)
 
-    def clear(self, number: int) -> None:
-        """Lets go of all rows of a store."""
-        self._plant(number, _NO_ROWS, kernel.NEVER)
+    def keep(self, number: int, predicates: NDArray[np.int64] | None) -> None:
+        """Lets go of the rows of a store that have other predicates than these."""
+        if predicates is not None:
+            rows = self.live_rows(number)
+            kept = np.isin(rows[:, kernel.ROW_P], predicates)
+            if not kept.all():
+                self._plant(number, rows[kept], kernel.NEVER)
 
     def _cleared(self, number: int, now: int) -> bool:
         """Leaves behind the rows that deletes have ended, where these are half of a store."""

@@ -195,9 +195,12 @@ class Live:
         standing = self.standing.clocks.get(stream, NO_TIME), self.standing.watermarks.get(stream, NO_TIME)
         last = arrivals[-1].last
         chunks = [Chunk.unpack(arrival.chunk, self.session.arena) for arrival in arrivals]
-        batches = list(_framed(framer, chunks, last))
-        for batch in batches:
+        batches = []
+        for batch in _framed(
+            framer, chunks, last
+        ):  # what the framer still holds stays in the arena meanwhile
             self._push(batch)
+            batches.append(batch)
         self._taken = sum(map(len, batches))
         self._undrained += self._taken
         latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)

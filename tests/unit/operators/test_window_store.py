@@ -113,7 +113,9 @@ class Store:
         """The rows of a key that are or will be alive: s p o from to."""
         out = np.empty((self.stores.live + 1, 6), np.int64)
         count = read_chain(self.desc, kind, *triple, out)
-        return [(*row[:3], max(row[3], now), row[4]) for row in out[:count].tolist() if row[4] > max(now, row[3])]
+        return [
+            (*row[:3], max(row[3], now), row[4]) for row in out[:count].tolist() if row[4] > max(now, row[3])
+        ]
 
     def rows_of(self, triple: Triple) -> int:
         """How many rows the store keeps of a triple, dead ones included."""
