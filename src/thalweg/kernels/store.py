@@ -271,17 +271,26 @@ def _set_tail(desc, tail):
 
 
 @njit(cache=True, nogil=True)
-def _write(desc, number, s, p, o, begin, end, stamp):
-    """Writes a row that is in no index yet."""
-    row = row_address(desc, number)
+def _write(row, s, p, o, begin, end, stamp):
+    """Writes a row, without its links, at an address."""
     store64(row, ROW_S, s)
     store64(row, ROW_P, p)
     store64(row, ROW_O, o)
     store64(row, ROW_FROM, begin)
     store64(row, ROW_TO, end)
     store64(row, ROW_TIME, stamp)
-    for pair in range(FIRST_LINK // 2, load64(desc, STRIDE) >> 3):
-        store64(row, pair, np.int64(ABSENT << 32 | ABSENT))
+
+
+@njit(cache=True, nogil=True)
+def _leave_out(desc, row, indexes):
+    """Notes in a row that it is in no other indexes of the store than these."""
+    others = load64(desc, HAS) & ~indexes
+    kind = np.int64(0)
+    while others:
+        if others & 1:
+            store32(row, load64(desc, TABLES + INDEX_CELLS * kind + LINK), ABSENT)
+        others >>= 1
+        kind += 1
 
 
 @njit(cache=True, nogil=True)
@@ -301,7 +310,9 @@ def _to_head(desc, tail):
     end = load64(row, ROW_TO)
     stamp = load64(row, ROW_TIME)
     _set_tail(desc, tail + 1)
-    _write(desc, number, s, p, o, begin, end, stamp)
+    row = row_address(desc, number)
+    _write(row, s, p, o, begin, end, stamp)
+    _leave_out(desc, row, indexes)
     for kind in range(INDEXES):
         if indexes >> kind & 1:
             _link(desc, kind, number, find(desc, kind, s, p, o))
@@ -417,11 +428,13 @@ def insert(desc, indexes, time, event, s, p, o):
     if (number - load64(desc, TAIL)) * load64(desc, STRIDE) == load64(desc, SPAN):
         return np.int64(FULL_ROWS), begin
 
+    row = row_address(desc, number)
     # Once in a round: what has been copied by then is less than what has come. A ring that was made anew has its first
     # row there, unless it is empty and too small to be slack.
-    if row_address(desc, number) == load64(desc, END) - load64(desc, SPAN) and slack(desc):
+    if row == load64(desc, END) - load64(desc, SPAN) and slack(desc):
         return np.int64(SLACK_ROWS), begin
-    _write(desc, number, s, p, o, begin, end, stamp)
+    _write(row, s, p, o, begin, end, stamp)
+    _leave_out(desc, row, indexes)
     store64(desc, HEAD, number + 1)
     _link(desc, SPO, number, found)
     for index in range(1, INDEXES):
@@ -495,7 +508,9 @@ def replant(rows, stores, store, indexes):
         s = rows[k, ROW_S]
         p = rows[k, ROW_P]
         o = rows[k, ROW_O]
-        _write(desc, number, s, p, o, rows[k, ROW_FROM], rows[k, ROW_TO], rows[k, ROW_TIME])
+        row = row_address(desc, number)
+        _write(row, s, p, o, rows[k, ROW_FROM], rows[k, ROW_TO], rows[k, ROW_TIME])
+        _leave_out(desc, row, indexes)
         for index in range(INDEXES):
             if indexes >> index & 1:
                 _link(desc, index, number, find(desc, index, s, p, o))

@@ -75,11 +75,13 @@ class Matcher:
     def settle(self, now: int) -> None:
         """Lets go of the rows that ended at or before `now`, and of memory that has become too much."""
         self.stores.settle(now)
-        found = self.counters.item(layout.FOUND)
-        if len(self._out) > max(_ROOM, self.program.fan, 16 * (found - self._settled)):
-            self._out = np.zeros((max(_ROOM, self.program.fan), self._out.shape[1]), np.int64)
-            self._set_context()
-        self._settled = found
+        if len(self._out) > _ROOM:
+            found = self.counters.item(layout.FOUND)
+            least = max(_ROOM, self.program.fan)
+            if len(self._out) > max(least, 16 * (found - self._settled)):
+                self._out = np.zeros((least, self._out.shape[1]), np.int64)
+                self._set_context()
+            self._settled = found
 
     def replace_program(self, program: Program) -> None:
         """Takes other plans over the same stores and the same indexes."""

@@ -183,15 +183,18 @@ class Streamset:
                 now, queries = int(columns[0][-1]), [query for query, _ in self._queries]
                 if self._learner.look(matcher, queries, intern, now):
                     matcher.replan(self._compile(intern), now)
-        self._bound = max(self._bound, bound)
+        later, self._bound = bound > self._bound, max(self._bound, bound)
         # Most views of many have nothing to say most of the time: they are not even asked.
         if self._earliest <= bound:
             for number in np.flatnonzero(self._due_at <= bound).tolist():
-                self._queries[number][1].advance(bound)
+                view = self._queries[number][1]
+                view.advance(bound)
                 self._note_due(number)
-                self._loose.add(number)
+                if not view.give_back(len(feed)):
+                    self._loose.add(number)
             self._earliest = int(self._due_at.min())
-        self._settle(len(feed))
+        if later:
+            self._settle(len(feed))
 
     def _settle(self, fed: int) -> None:
         """Gives back memory of what has ended; as many rows as were fed now may come again at once."""

@@ -12,6 +12,7 @@ from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]
 _FEW = 64
+_LITTLE = 1024  # rows that are not worth a look
 
 
 def _enlarged(array: Ints, size: int) -> Ints:
@@ -134,6 +135,8 @@ class Timeline:
 
         What this costs has been taken before.
         """
+        if self._room <= _LITTLE:
+            return True
         # A solution that was taken back waits twice for its end, with opposite signs.
         cancels = 4 * int(self._marks[timeline.RETRACTED]) > len(self) + _FEW
         if cancels or self._room > self._enough(len(self) + spare):
@@ -190,7 +193,7 @@ class CountedRows:
         changes = np.empty(len(weights), np.int64)
         rows = np.ascontiguousarray(rows)
         self._used = rowmap.add(self._slots, self._rows, self._counts, self._used, weights, rows, changes)
-        self._there += int(changes.sum())
+        self._there += sum(changes.tolist()) if len(changes) < _FEW else int(changes.sum())
         return changes
 
     def content(self) -> tuple[Ints, Ints]:
@@ -223,9 +226,9 @@ class CountedRows:
 
     def give_back(self, spare: int = 0) -> bool:
         """Returns memory that the rows and `spare` more do not need; whether none is left to return."""
-        if len(self._rows) > 8 * (len(self) + spare) + _FEW:
+        if len(self._rows) > 8 * (len(self) + spare) + _LITTLE:
             self._rebuild(0)
-        return spare == 0 or len(self._rows) <= 8 * len(self) + _FEW
+        return spare == 0 or len(self._rows) <= 8 * len(self) + _LITTLE
 
     @property
     def nbytes(self) -> int:

@@ -125,8 +125,8 @@ class View:
 
     def give_back(self, spare: int = 0) -> bool:
         """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
-        left = [kept for kept in self._kept if not kept.give_back(spare)]
-        return not left
+        done = self._timeline.give_back(spare)
+        return self._counts.give_back(spare) and done
 
     def clear(self) -> None:
         """Lets go of everything: nobody will ask any more."""
@@ -134,13 +134,9 @@ class View:
         self.poll()
 
     @property
-    def _kept(self) -> list[Timeline | CountedRows]:
-        return [self._timeline, self._counts]
-
-    @property
     def held(self) -> int:
         """How many rows wait, are counted, or have not been taken by a poll."""
-        return sum(map(len, self._kept)) + self._untaken
+        return len(self._timeline) + len(self._counts) + self._untaken
 
     @property
     def due(self) -> int | None:
@@ -160,7 +156,7 @@ class View:
     @property
     def nbytes(self) -> int:
         """The memory of what waits or is counted."""
-        return sum(kept.nbytes for kept in self._kept)
+        return self._timeline.nbytes + self._counts.nbytes
 
     def state(self) -> State:
         """Everything that the view still has to show or to know."""
@@ -313,9 +309,20 @@ class RelationView(View):
         self._answer = CountedRows(self.width)
         self._ticks.clear()
 
+    def give_back(self, spare: int = 0) -> bool:
+        """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
+        done = super().give_back(spare)
+        return self._answer.give_back(spare) and done
+
     @property
-    def _kept(self) -> list[Timeline | CountedRows]:
-        return [*super()._kept, self._answer]
+    def held(self) -> int:
+        """How many rows wait, are counted, or have not been taken by a poll."""
+        return super().held + len(self._answer)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what waits or is counted."""
+        return super().nbytes + self._answer.nbytes
 
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be shown."""
