@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from thalweg.operators.streamset import BEGINNING, Streamset
 from thalweg.operators.views import Delta, View
 from thalweg.plan.program import shown_variables
 from thalweg.rdf.arena import Arena
+
+_MANY = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,10 @@ class Stats:
 class ContinuousQuery:
     """A registered query: poll it for what its answer has gained and lost."""
 
-    def __init__(self, arena: Arena, query: Query, view: View, home: Streamset) -> None:
+    def __init__(
+        self, arena: Arena, query: Query, view: View, home: Streamset, tidy: Callable[[], None]
+    ) -> None:
+        """`tidy` is called when many rows have been taken, whose texts nobody else may use."""
         self.query = query
         graph = query.template is not None  # its constants are in its triples
         self.names = query.columns if graph else shown_variables(query)
@@ -77,10 +83,14 @@ class ContinuousQuery:
         self.view = view
         self.home = home
         self._arena = arena
+        self._tidy = tidy
 
     def poll(self) -> list[Row]:
         """Everything since the last poll, in time order."""
-        return self.rows(self.view.poll())
+        rows = self.rows(self.view.poll())
+        if len(rows) > _MANY:
+            self._tidy()
+        return rows
 
     def rows(self, delta: Delta) -> list[Row]:
         """The rows of a delta of this query."""
@@ -101,7 +111,7 @@ class ContinuousQuery:
         ]
 
     def drain(self) -> Delta:
-        """The same as columns of ids, which `names` names; `texts` has them as texts."""
+        """The same as columns of ids, which `names` names; `texts` has them as texts until the session goes on."""
         return self.view.poll()
 
     def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:

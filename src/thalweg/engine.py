@@ -35,6 +35,7 @@ T = TypeVar("T")
 _OPS = {"insert": INSERT, "delete": DELETE}
 _KEPT = 10_000
 _FEW_BYTES = 1 << 20
+_FEW_RUNS = 8  # between two counts of the rows that are held, and one more for each query
 _MANY_ROWS = 1 << 12  # of a batch, from which on threads are worth their start
 
 
@@ -93,6 +94,9 @@ class Session:
         self._prune: Prune | None = None
         self._roots: list[Callable[[], Iterable[Ints]]] = []
         self._compact_at = _FEW_BYTES
+        self._most_held = 0  # rows, since texts were last let go
+        self._live_before = 0  # rows of windows, the most since all rows were last counted
+        self._uncounted = 0  # runs since then
         self._pushes = 0
         self._readers: dict[str, Reader] = {}
         self._pool: ThreadPoolExecutor | None = None
@@ -115,7 +119,8 @@ class Session:
         named = [*query.streams, *([query.output] if query.output is not None else [])]
         self._derived.check(query, {name: self._watermark(name) for name in named})
         home = self._home(query)
-        registered = ContinuousQuery(self.arena, query, home.add(query, self.arena), home)
+        view = home.add(query, self.arena)
+        registered = ContinuousQuery(self.arena, query, view, home, self.tidy)
         self._add(registered)
         return registered
 
@@ -133,6 +138,7 @@ class Session:
         query.home.remove(query.view, self.arena.intern)
         self._sets = [home for home in self._sets if len(home)]
         self._prune = None
+        self.tidy()
 
     def _home(self, query: Query) -> Streamset:
         """The streamset for a query: shared with those over the same streams that saw the same events.
@@ -429,6 +435,8 @@ class Session:
             self._derive()
         if self.arena.used_bytes > self._compact_at:
             self.compact()
+        elif self.arena.used_bytes > _FEW_BYTES and self._may_have_shrunk():
+            self.tidy()
 
     def _derive(self) -> None:
         """Hands on what producers have made; streams that are derived from others come after those."""
@@ -458,11 +466,32 @@ class Session:
         for future in running:
             future.result()
 
+    def _may_have_shrunk(self) -> bool:
+        """Whether it is time to count the rows that are held, which takes a look at each query.
+
+        It is when windows have lost half of their rows, and now and then.
+        """
+        live = self.live_triples
+        self._uncounted += 1
+        if 2 * live > self._live_before and self._uncounted < _FEW_RUNS + len(self._queries):
+            self._live_before = max(live, self._live_before)
+            return False
+        self._live_before, self._uncounted = live, 0
+        return True
+
+    def tidy(self) -> None:
+        """Lets go of texts if far fewer rows are held than there were since that was last done."""
+        held = sum(home.held for home in self._sets)
+        self._most_held = max(held, self._most_held)
+        if 2 * held < self._most_held and self.arena.used_bytes > _FEW_BYTES:
+            self.compact()
+
     def compact(self) -> None:
         """Lets go of the texts that nothing uses any more; memory follows the windows, not the stream."""
         self.arena.compact(np.concatenate([np.empty(0, np.int64), *self.live_ids()]))
         self.stats.compactions += 1
         self._compact_at = max(_FEW_BYTES, 2 * self.arena.used_bytes)
+        self._most_held = sum(home.held for home in self._sets)
 
 
 def _drained(kept: deque[T]) -> list[T]:

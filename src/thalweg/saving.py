@@ -91,6 +91,6 @@ def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] =
     for place, number in state["queries"]:
         home = session._sets[place]
         query, view = home._queries[number]
-        session._add(ContinuousQuery(session.arena, query, view, home))
+        session._add(ContinuousQuery(session.arena, query, view, home, session.tidy))
     session._derived.restore(state["derived"])
     return session

@@ -45,8 +45,8 @@ OUT_UNIT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
 CONTEXT_CELLS = 25
 
 # Where the kernel stands.
-AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, WRITTEN, DETAIL = range(9)
-CURSOR_CELLS = 9
+AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, BEGIN, WRITTEN, DETAIL = range(10)
+CURSOR_CELLS = 10
 FRAME_CELLS = 4  # of a level of the search: next candidate row, from, to, step
 
 # Why it came back.

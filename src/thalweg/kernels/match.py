@@ -6,8 +6,8 @@ where a step has many candidates, the other patterns that could come next are as
 Pattern j < i may use the new row itself, j > i only other rows, so that a solution is found once: at the
 last of its rows to arrive. A solution lives in [max(from), min(to)) of its rows (SEMANTICS 2 and 3).
 
-A delete runs the same plans for the row that it ends, with weight -1, for the rest of the row's life; then the row's
-interval is cut. A triple that came again and again has several rows to end, one after the other.
+A triple that comes again prolongs its row: the same plans are run for the time from its old end on. A delete runs them
+for the row that it ends, with weight -1, for the rest of the row's life; then the row's interval is cut.
 
 The kernel can stop anywhere, when its output is full or a store has to grow, and goes on where it was: all
 loops keep their position in `cursor`, `stack`, `ranges` and `bound`.
@@ -15,7 +15,7 @@ loops keep their position in `cursor`, `stack`, `ranges` and `bound`.
 Rows are read without a check of their number, so none may be read that is not in its ring. Only `insert` and `doomed`,
 between two searches, move a TAIL or ask for room; other plans and restored windows come between two batches, where
 there is no search either. Within a search HEAD and TAIL stay, so what it keeps stays in the ring; the end of a chain
-or what is older than TAIL is told by its number before it is read (where a level ends, after a delete, in `reaches`).
+or what is older than TAIL is told by its number before it is read (where a level ends, in `reaches`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from thalweg.kernels.layout import (
     AT_FEED,
     AT_RANGE,
     AT_ROW,
+    BEGIN,
     DELETED,
     DETAIL,
     DISPATCH,
@@ -92,18 +93,17 @@ from thalweg.kernels.solutions import tell
 from thalweg.kernels.steps import choose, fits
 from thalweg.kernels.store import (
     DELETE,
+    ENDED,
     FIELDS,
     FULL_ROWS,
     INSERT,
     KIND,
-    NEVER,
     NOW,
     ROW_FROM,
     ROW_O,
     ROW_P,
     ROW_S,
     ROW_TO,
-    SPO,
     TAIL,
     doomed,
     expect,
@@ -136,6 +136,7 @@ def match(
     e = cursor[AT_ENTRY]
     level = cursor[LEVEL]
     number = cursor[NUMBER]
+    start = cursor[BEGIN]
     written = cursor[WRITTEN]
     status = np.int64(DONE)
     detail = np.int64(0)
@@ -204,7 +205,7 @@ def match(
                 f += 1
                 continue
             if op[i] == INSERT:
-                number = insert(desc, load64(outlook, OUTLOOK_INDEXES) | 1, time[i], event[i], s, p, o)
+                number, start = insert(desc, load64(outlook, OUTLOOK_INDEXES) | 1, time[i], event[i], s, p, o)
                 if number < 0:
                     if number <= FULL_ROWS:
                         status = np.int64(GROW)
@@ -227,15 +228,12 @@ def match(
                     f += 1
                     continue
                 deleted += 1
+                start = max(load64(row_address(desc, number), ROW_FROM), first_instant(desc, time[i]))
             r = np.int64(0)
             e = load64(spans, 0)
             level = np.int64(-1)
 
-        weight = np.int64(1)
-        cut = np.int64(NEVER)
-        if op[i] != INSERT:
-            weight = np.int64(-1)
-            cut = first_instant(desc, time[i])
+        weight = np.int64(1) if op[i] == INSERT else np.int64(-1)
         new_row = row_address(desc, number)
         now = load64(desc, KIND) == NOW
         stopped = False
@@ -248,7 +246,7 @@ def match(
                     if not fits(entry + 8 * ENTRY_TERMS, s, p, o, vars):
                         e += 1
                         continue
-                    begin = max(load64(new_row, ROW_FROM), cut)
+                    begin = start
                     end = load64(new_row, ROW_TO)
                     if hopeless(all_others + load64(entry, ENTRY_OTHERS) * 8, ends, begin):
                         spared += 1
@@ -328,13 +326,8 @@ def match(
             status = np.int64(FULL)
             break
         if op[i] != INSERT:
-            store64(new_row, ROW_TO, cut)
-            number = older_row(desc, SPO, number)
-            if number >= load64(desc, TAIL) and load64(row_address(desc, number), ROW_TO) > cut:
-                r = np.int64(0)
-                e = load64(spans, 0)
-                level = np.int64(-1)
-                continue
+            store64(new_row, ROW_TO, start)
+            store64(desc, ENDED, load64(desc, ENDED) + 1)
         r = np.int64(-1)
         level = np.int64(-1)
         f += 1
@@ -346,6 +339,7 @@ def match(
     cursor[AT_ENTRY] = e
     cursor[LEVEL] = level
     cursor[NUMBER] = number
+    cursor[BEGIN] = start
     cursor[WRITTEN] = written
     cursor[DETAIL] = detail
     counters[INSERTED] += inserted

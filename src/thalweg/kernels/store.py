@@ -4,7 +4,11 @@ Rows sit in a ring of any size, each on a cache line of its own: `s p o from to 
 that the store has (a fifth and a sixth make the row longer than a line). A row's link is the distance back to the next
 older row with the same key (0 = none), so a chain runs from the newest row to the oldest and may stop at the
 first row below TAIL. Eviction moves TAIL; no chain and no table is touched. A deleted row has its interval cut
-short and stays until TAIL passes it, or until the ring is full and mostly dead.
+short and stays until TAIL passes it, or until half of the rows are such.
+
+A triple has one row. When it comes again, the row's interval is prolonged where it is, and the row is marked as
+RENEWED: it now ends after rows that are behind it. When TAIL comes to a renewed row that is still alive, the row moves
+to HEAD. So the rows that are not renewed end in the order in which they are in the ring (docs/decisions/0020).
 
 `time` is when the triple last arrived (in a window by count: the number of that element): what arrives and is
 deleted at one instant is there afterwards, in whatever order the two came (SEMANTICS 4).
@@ -30,7 +34,11 @@ NEVER = np.iinfo(np.int64).min
 # Fields of a store's descriptor, one row of int64. The ring ends at address END and has SPAN bytes. ROWS is where row 0
 # would be if the ring had begun with it: rows beyond END are SPAN bytes before.
 ROWS, END, SPAN, STRIDE, HEAD, TAIL, SWEEP, KIND, WIDTH, STEP, ORIGIN, EVENT, LAG, PERIOD, PHASE = range(15)
-TABLES = 15  # then, for each index kind, four cells:
+HAS, ENDED = (
+    15,
+    16,
+)  # the bit set of the store's index kinds; rows that deletes ended since they were last counted
+TABLES = 17  # then, for each index kind, four cells:
 TABLE, SIZE, TAKEN, LINK = range(
     4
 )  # address, entries, those that are not empty, the 32-bit cell of a row's link
@@ -51,7 +59,12 @@ WITH_O = 1 << SPO | 1 << PO | 1 << O
 
 # Columns of a row.
 ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO, ROW_TIME = range(6)
-FIRST_LINK = 12  # in 32-bit cells
+FIRST_LINK = 12  # in 32-bit cells; that of SPO
+
+# Parts of a link. The first one also says whether the row was renewed; ABSENT is the link of an index without the row.
+DISTANCE = (1 << 31) - 1
+RENEWED = 1 << 31
+ABSENT = DISTANCE
 
 # Parts of an index entry; 0 is the empty one, and USED is set in all others.
 NUMBER = (1 << 32) - 1
@@ -258,23 +271,86 @@ def _set_tail(desc, tail):
 
 
 @njit(cache=True, nogil=True)
+def _write(row, s, p, o, begin, end, stamp):
+    """Writes a row, without its links, at an address."""
+    store64(row, ROW_S, s)
+    store64(row, ROW_P, p)
+    store64(row, ROW_O, o)
+    store64(row, ROW_FROM, begin)
+    store64(row, ROW_TO, end)
+    store64(row, ROW_TIME, stamp)
+
+
+@njit(cache=True, nogil=True)
+def _leave_out(desc, row, indexes):
+    """Notes in a row that it is in no other indexes of the store than these."""
+    others = load64(desc, HAS) & ~indexes
+    kind = np.int64(0)
+    while others:
+        if others & 1:
+            store32(row, load64(desc, TABLES + INDEX_CELLS * kind + LINK), ABSENT)
+        others >>= 1
+        kind += 1
+
+
+@njit(cache=True, nogil=True)
+def _to_head(desc, tail):
+    """Moves the row at TAIL to HEAD. Its entries are where its new ones go, so tables need no room for it."""
+    number = load64(desc, HEAD)
+    row = row_address(desc, tail)
+    indexes = np.int64(0)
+    for kind in range(INDEXES):
+        if load64(desc, HAS) >> kind & 1:
+            link = load32(row, load64(desc, TABLES + INDEX_CELLS * kind + LINK))
+            indexes |= np.int64(link & DISTANCE != ABSENT) << kind
+    s = load64(row, ROW_S)
+    p = load64(row, ROW_P)
+    o = load64(row, ROW_O)
+    begin = load64(row, ROW_FROM)
+    end = load64(row, ROW_TO)
+    stamp = load64(row, ROW_TIME)
+    _set_tail(desc, tail + 1)
+    row = row_address(desc, number)
+    _write(row, s, p, o, begin, end, stamp)
+    _leave_out(desc, row, indexes)
+    for kind in range(INDEXES):
+        if indexes >> kind & 1:
+            _link(desc, kind, number, find(desc, kind, s, p, o))
+    store64(desc, HEAD, number + 1)
+
+
+@njit(cache=True, nogil=True)
 def evict(desc, now):
-    """Moves TAIL past the rows whose interval ended at or before `now`."""
+    """Moves TAIL past the rows whose interval ended at or before `now`; renewed rows that are alive go to HEAD."""
     tail = load64(desc, TAIL)
     head = load64(desc, HEAD)
-    while tail < head and load64(row_address(desc, tail), ROW_TO) <= now:
+    while tail < head:
+        row = row_address(desc, tail)
+        if load64(row, ROW_TO) > now:
+            if load32(row, FIRST_LINK) & RENEWED == 0:
+                break
+            _to_head(desc, tail)
         tail += 1
     _set_tail(desc, tail)
 
 
 @njit(cache=True, nogil=True)
-def evict_all(stores, now):
-    """Evicts in every store that has a window by time or by count."""
+def settle(stores, now):
+    """Evicts in every store; answers one that is loose: far larger than its rows need or half ended, or -1.
+
+    Making it fit costs as much as what has gone since it last did.
+    """
+    loose = np.int64(-1)
     for store in range(stores.shape[0]):
         desc = descriptor(stores, store)
-        kind = load64(desc, KIND)
-        if kind == RANGE or kind == STEPPED or kind == COUNTED:
-            evict(desc, now)
+        evict(desc, now)
+        live = load64(desc, HEAD) - load64(desc, TAIL)
+        if (
+            load64(desc, SPAN) > (3 * live + MANY_ROWS) * load64(desc, STRIDE)
+            or 2 * load64(desc, ENDED) > live + MANY_ROWS
+        ):
+            loose = np.int64(store)
+    return loose
 
 
 @njit(cache=True, nogil=True)
@@ -296,11 +372,11 @@ def first_instant(desc, time):
 
 @njit(cache=True, nogil=True)
 def insert(desc, indexes, time, event, s, p, o):
-    """Adds a triple that arrives at `time`; answers its row number, or why there is none.
+    """Adds a triple that arrives at `time`; answers its row number, or why nothing is new, and from when on it is new.
 
-    A triple that is alive already is one triple (SEMANTICS 1): its new row begins where the old one ends.
-    `indexes` is the bit set of the index kinds that some plan probes for such a triple. `event` is the number of the
-    event, or in a window by count that of the element.
+    A triple that is alive already is one triple (SEMANTICS 1): it lives longer, and its row is new from its old end on.
+    A row that has ended begins anew. `indexes` is the bit set of the index kinds that some plan probes for such a
+    triple. `event` is the number of the event, or in a window by count that of the element.
     """
     kind = load64(desc, KIND)
     begin = first_instant(desc, time)
@@ -312,7 +388,7 @@ def insert(desc, indexes, time, event, s, p, o):
         if end < time:
             end = np.int64(FOREVER)
         if begin >= end:
-            return np.int64(INVISIBLE)
+            return np.int64(INVISIBLE), begin
     elif kind == NOW:
         if load64(desc, EVENT) != event:
             store64(desc, EVENT, event)
@@ -327,42 +403,49 @@ def insert(desc, indexes, time, event, s, p, o):
         sweep(desc)
     for index in range(INDEXES):
         if indexes >> index & 1 and not has_room(desc, index):
-            return np.int64(UNFIT_TABLE - index)
+            return np.int64(UNFIT_TABLE - index), begin
     found = find(desc, SPO, s, p, o)
     alive = found[0]
     if alive >= 0:
-        until = load64(row_address(desc, alive), ROW_TO)
+        row = row_address(desc, alive)
+        until = load64(row, ROW_TO)
         if until >= end:
-            store64(row_address(desc, alive), ROW_TIME, stamp)
-            return np.int64(DUPLICATE)
-        if until > begin:
-            begin = until
+            store64(row, ROW_TIME, stamp)
+            if kind == COUNTED:  # it leaves with a later element
+                store32(row, FIRST_LINK, load32(row, FIRST_LINK) | RENEWED)
+            return np.int64(DUPLICATE), begin
+        # A row of another window may still meet what ends after `time`.
+        if until >= begin or until <= time:
+            if until >= begin:
+                begin = until
+            else:
+                store64(row, ROW_FROM, begin)
+            store64(row, ROW_TO, end)
+            store64(row, ROW_TIME, stamp)
+            store32(row, FIRST_LINK, load32(row, FIRST_LINK) | RENEWED)
+            return alive, begin
 
     if (number - load64(desc, TAIL)) * load64(desc, STRIDE) == load64(desc, SPAN):
-        return np.int64(FULL_ROWS)
+        return np.int64(FULL_ROWS), begin
 
     row = row_address(desc, number)
     # Once in a round: what has been copied by then is less than what has come. A ring that was made anew has its first
     # row there, unless it is empty and too small to be slack.
     if row == load64(desc, END) - load64(desc, SPAN) and slack(desc):
-        return np.int64(SLACK_ROWS)
-    store64(row, ROW_S, s)
-    store64(row, ROW_P, p)
-    store64(row, ROW_O, o)
-    store64(row, ROW_FROM, begin)
-    store64(row, ROW_TO, end)
-    store64(row, ROW_TIME, stamp)
+        return np.int64(SLACK_ROWS), begin
+    _write(row, s, p, o, begin, end, stamp)
+    _leave_out(desc, row, indexes)
     store64(desc, HEAD, number + 1)
     _link(desc, SPO, number, found)
     for index in range(1, INDEXES):
         if indexes >> index & 1:
             _link(desc, index, number, find(desc, index, s, p, o))
-    return number
+    return number, begin
 
 
 @njit(cache=True, nogil=True)
 def doomed(desc, op, time, event, s, p, o):
-    """The newest row that a delete ends, or -1 where the triple is not there.
+    """The row that a delete ends, or -1 where the triple is not there.
 
     DELETE spares what arrived at the same instant; in a window by count these are the elements from number `event` on.
     RETRACT is such a delete that meets elements which were not visible before. EXPEL ends what element number `event`
@@ -390,7 +473,7 @@ def older_row(desc, kind, number):
     """The next older row in the chain of `kind`, or -1; it may be below TAIL."""
     if kind == ALL:
         return number - 1
-    link = load32(row_address(desc, number), load64(desc, TABLES + INDEX_CELLS * kind + LINK))
+    link = load32(row_address(desc, number), load64(desc, TABLES + INDEX_CELLS * kind + LINK)) & DISTANCE
     return number - link if link != 0 else np.int64(-1)
 
 
@@ -422,10 +505,13 @@ def replant(rows, stores, store, indexes):
     desc = descriptor(stores, store)
     for k in range(rows.shape[0]):
         number = load64(desc, HEAD)
+        s = rows[k, ROW_S]
+        p = rows[k, ROW_P]
+        o = rows[k, ROW_O]
         row = row_address(desc, number)
-        for cell in range(ROW_TIME + 1):
-            store64(row, cell, rows[k, cell])
+        _write(row, s, p, o, rows[k, ROW_FROM], rows[k, ROW_TO], rows[k, ROW_TIME])
+        _leave_out(desc, row, indexes)
         for index in range(INDEXES):
             if indexes >> index & 1:
-                _link(desc, index, number, find(desc, index, rows[k, ROW_S], rows[k, ROW_P], rows[k, ROW_O]))
+                _link(desc, index, number, find(desc, index, s, p, o))
         store64(desc, HEAD, number + 1)

@@ -37,7 +37,8 @@ BUCKET_CELLS = 2
 QUEUE, ROWS, LINKS, HEADS, CELLS, LEVELS, ROOM = range(7)
 # The queue is [FIRST, END) of its array; FREE is the first free block, SPARE their number; all rows WAITING; DUE first.
 BASE, FIRST, END, FREE, SPARE, WAITING, DUE = range(7, 14)
-USED = 14  # from here on the sets of buckets in use
+RETRACTED = 14  # solutions that took others back: their ends wait to cancel those of the others
+USED = 15  # from here on the sets of buckets in use
 MARKS = USED + _MOST_LEVELS
 
 
@@ -185,6 +186,7 @@ def schedule(marks, solutions, first, in_order):
     width = load64(state, CELLS) - ROW_BINDINGS
     last = _last_queued(state, in_order)
     entries = np.int64(0)
+    retracted = np.int64(0)
     for k in range(solutions.shape[0]):
         weight = solutions[k, first - 4]
         time = solutions[k, first - 3]
@@ -199,8 +201,10 @@ def schedule(marks, solutions, first, in_order):
         if time != FOREVER:
             _write(_place(state, time), time, -weight, solutions, k, first, width)
             entries += 1
+            retracted += np.int64(weight < 0)
     store64(state, END, end)
     store64(state, WAITING, load64(state, WAITING) + solutions.shape[0] + entries)
+    store64(state, RETRACTED, load64(state, RETRACTED) + retracted)
     _note_due(state)
     return True, levels, blocks, queued
 

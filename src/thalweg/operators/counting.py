@@ -38,14 +38,9 @@ class RowQueue:
 
     def add(self, rows: Ints) -> None:
         """Adds rows, as columns, whose numbers are not below those that are there."""
-        more, held = rows.shape[1], len(self)
+        more = rows.shape[1]
         if self._end + more > self._cells.shape[1]:
-            room = self._cells.shape[1]
-            while room < 2 * (held + more):
-                room *= 2
-            cells = np.empty((_ROW, room), np.int64)
-            cells[:, :held] = self.rows()
-            self._cells, self._start, self._end = cells, 0, held
+            self._move(2 * (len(self) + more))
         self._cells[:, self._end : self._end + more] = rows
         self._end += more
 
@@ -54,7 +49,16 @@ class RowQueue:
         count = int(np.searchsorted(self._cells[_NUMBER, self._start : self._end], limit))
         taken = self._cells[:, self._start : self._start + count].copy()
         self._start += count
+        if self._cells.shape[1] > 8 * len(self) + _FEW:
+            self._move(_FEW)
         return taken
+
+    def _move(self, room: int) -> None:
+        """Moves the rows to an array that has at least twice the room for them, and at least this."""
+        held = len(self)
+        cells = np.empty((_ROW, max(room, 2 * held)), np.int64)
+        cells[:, :held] = self.rows()
+        self._cells, self._start, self._end = cells, 0, held
 
     def rows(self) -> Ints:
         """The rows that are there, as columns."""
@@ -110,7 +114,9 @@ class Counting:
         order = np.lexsort((feed, columns[0]))
         feed, columns = feed[order], tuple(column[order] for column in columns)
         cut = int(np.searchsorted(columns[0], bound))
-        self._held = (feed[cut:], tuple(column[cut:] for column in columns)) if cut < len(feed) else None
+        # Copies, so that the rest does not keep what goes on.
+        rest = (feed[cut:].copy(), tuple(column[cut:].copy() for column in columns))
+        self._held = rest if cut < len(feed) else None
         return feed[:cut], tuple(column[:cut] for column in columns)
 
     def _count(self, columns: Columns) -> tuple[Columns, Ints]:
@@ -205,10 +211,21 @@ class Counting:
         ids = [queue.rows()[1:].ravel() for queue in self._queues]
         return ids if self._held is None else [*ids, *self._held[1][2:6]]
 
+    def clear(self) -> None:
+        """Lets go of everything: nobody will ask any more."""
+        self._pending, self._visible, self._deletes = RowQueue(), RowQueue(), RowQueue()
+        self._held = None
+
+    @property
+    def held(self) -> int:
+        """How many rows are kept."""
+        return sum(map(len, self._queues)) + (0 if self._held is None else len(self._held[0]))
+
     @property
     def nbytes(self) -> int:
         """The memory of the elements that are kept."""
-        return sum(queue.nbytes for queue in self._queues)
+        held = () if self._held is None else (self._held[0], *self._held[1])
+        return sum(queue.nbytes for queue in self._queues) + sum(column.nbytes for column in held)
 
 
 def _part(time: Ints, closing: Ints, phase: int, op: int, rows: Ints) -> Ints:

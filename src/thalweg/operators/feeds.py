@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,14 @@ from thalweg.algebra.windows import Count
 from thalweg.operators.counting import Columns, Counting
 from thalweg.operators.state import State
 from thalweg.operators.views import View
-from thalweg.plan.program import Interner, Program, counted_stores, store_key, wanted_predicates
+from thalweg.plan.program import (
+    Interner,
+    Program,
+    StoreKey,
+    counted_stores,
+    store_key,
+    wanted_predicates,
+)
 
 Ints = NDArray[np.int64]
 
@@ -22,13 +29,16 @@ class CountFeeds:
 
     def __init__(self, program: Program, queries: Sequence[tuple[Query, View]], intern: Interner) -> None:
         self._streams = len(program.streams)
+        self._keys: list[StoreKey] = []
         self._countings: list[Counting] = []
+        self._gone: set[int] = set()
         self._listeners: list[list[View]] = []
         for key in (program.stores[store] for store in counted_stores(program.stores)):
             streams, window = key
             assert isinstance(window, Count)
             wanted = wanted_predicates([query for query, _ in queries], key, intern)
             numbers = [program.streams.index(stream) for stream in streams]
+            self._keys.append(key)
             self._countings.append(Counting(window, numbers, wanted))
             self._listeners.append([view for query, view in queries if _ticks(query, key)])
 
@@ -39,6 +49,8 @@ class CountFeeds:
         """The rows together with the feeds of windows by count, which follow the others of their instant."""
         feeds, parts = [feed], [columns]
         for number, counting in enumerate(self._countings):
+            if number in self._gone:
+                continue
             derived, reports = counting.step(feed, columns, bound)
             for view in self._listeners[number]:
                 view.tick(reports)
@@ -48,6 +60,14 @@ class CountFeeds:
         if len(parts) == 1:
             return feed, columns
         return in_order(np.concatenate(feeds), [part for part in parts if part])
+
+    def leave(self, view: View, windows: Set[StoreKey]) -> None:
+        """Lets go of a view, and of what other windows than these have counted: nobody will ask any more."""
+        self._listeners = [[other for other in views if other is not view] for views in self._listeners]
+        for number, key in enumerate(self._keys):
+            if key not in windows:
+                self._gone.add(number)
+                self._countings[number].clear()
 
     def state(self) -> State:
         """What has been counted and is kept."""
@@ -61,6 +81,11 @@ class CountFeeds:
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be told to stores."""
         return [ids for counting in self._countings for ids in counting.live_ids()]
+
+    @property
+    def held(self) -> int:
+        """How many rows are kept."""
+        return sum(counting.held for counting in self._countings)
 
     @property
     def nbytes(self) -> int:

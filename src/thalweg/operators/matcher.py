@@ -33,6 +33,7 @@ class Matcher:
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
         width = max((len(unit.shown) for unit in program.units), default=0)
         self._out = np.zeros((room, layout.OUT_BINDINGS + width), np.int64)
+        self._settled = 0  # solutions found when memory was last given back
         self._make_room()
 
     def step(
@@ -70,6 +71,17 @@ class Matcher:
             if len(self._out) < _MOST_ROOM:
                 self._out = np.zeros((4 * len(self._out), self._out.shape[1]), np.int64)
                 self._set_context()
+
+    def settle(self, now: int) -> None:
+        """Lets go of the rows that ended at or before `now`, and of memory that has become too much."""
+        self.stores.settle(now)
+        if len(self._out) > _ROOM:
+            found = self.counters.item(layout.FOUND)
+            least = max(_ROOM, self.program.fan)
+            if len(self._out) > max(least, 16 * (found - self._settled)):
+                self._out = np.zeros((least, self._out.shape[1]), np.int64)
+                self._set_context()
+            self._settled = found
 
     def replace_program(self, program: Program) -> None:
         """Takes other plans over the same stores and the same indexes."""
@@ -131,6 +143,7 @@ class Matcher:
         """Goes on where a saved matcher was."""
         self.stores.restore(state["stores"])
         self.counters[:] = state["counters"]
+        self._settled = self.counters.item(layout.FOUND)
         self._until[:] = FOREVER  # rows are there, and nobody has asked yet whose
 
     def live_ids(self) -> Iterator[Ints]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO, OUT_WEIGHT
+from thalweg.kernels.store import FOREVER
 from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]
@@ -27,6 +28,9 @@ class Product:
         self._per_event = per_event
         self._parts = [np.empty((0, OUT_BINDINGS + len(places)), np.int64) for places in columns]
         self._tidy_at = [_FEW] * len(self._parts)
+        self._half_at = [int(FOREVER)] * len(
+            self._parts
+        )  # by part: when half of what was kept will have ended
 
     def step(self, part: int, solutions: Ints) -> Ints:
         """Takes new solutions of one part, in time order; answers the solutions of the query that they make."""
@@ -44,9 +48,33 @@ class Product:
             if self._per_event:
                 self._parts[part] = known[known[:, OUT_TO] == event]
             elif len(known) > self._tidy_at[part]:
-                known = known[known[:, OUT_TO] > now]
-                self._parts[part] = _netted(known) if len(known) else known
-                self._tidy_at[part] = max(_FEW, 2 * len(self._parts[part]))
+                self._tidy(part, now)
+
+    def settle(self, now: int) -> None:
+        """Lets go of what ended at or before `now`, once half of it has; of an event, once its instant is over."""
+        for part, known in enumerate(self._parts):
+            if self._half_at[part] <= now:
+                self._tidy(part, now)
+            elif self._per_event and len(known) and known[-1, OUT_FROM] < now:
+                self._keep(part, known[:0].copy())
+
+    def clear(self) -> None:
+        """Lets go of everything: nobody will ask any more."""
+        for part, known in enumerate(self._parts):
+            self._keep(part, known[:0].copy())
+
+    def _tidy(self, part: int, now: int) -> None:
+        known = self._parts[part]
+        known = known[known[:, OUT_TO] > now]
+        self._keep(part, _netted(known) if len(known) else known)
+
+    def _keep(self, part: int, known: Ints) -> None:
+        self._parts[part] = known
+        self._tidy_at[part] = max(_FEW, 2 * len(known))
+        self._half_at[part] = int(FOREVER)
+        if len(known) and not self._per_event:  # there the end is a number of an event
+            middle = len(known) // 2
+            self._half_at[part] = int(np.partition(known[:, OUT_TO], middle)[middle])
 
     def state(self) -> State:
         """The live solutions of the parts."""
@@ -54,8 +82,13 @@ class Product:
 
     def restore(self, state: State) -> None:
         """Holds what a saved product held."""
-        self._parts = state["parts"]
-        self._tidy_at = [max(_FEW, 2 * len(known)) for known in self._parts]
+        for part, known in enumerate(state["parts"]):
+            self._keep(part, known)
+
+    @property
+    def held(self) -> int:
+        """How many solutions are kept."""
+        return sum(map(len, self._parts))
 
     def live_ids(self) -> list[Ints]:
         """The term ids of the solutions that are kept."""

@@ -23,7 +23,15 @@ from thalweg.operators.reevaluate import Reevaluator
 from thalweg.operators.runs import runs
 from thalweg.operators.state import State
 from thalweg.operators.views import View, view_of
-from thalweg.plan.program import Interner, Program, StoreKey, compile_program, shown_variables, store_key
+from thalweg.plan.program import (
+    Interner,
+    Program,
+    StoreKey,
+    compile_program,
+    shown_variables,
+    store_key,
+    wanted_predicates,
+)
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
@@ -32,6 +40,7 @@ Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
 
 BEGINNING = int(np.iinfo(np.int64).min)
 _NONE = np.empty(0, np.int64)
+_FEW_ZEROS = 1 << 12
 
 
 @dataclass
@@ -68,6 +77,7 @@ class Streamset:
         self._gone: set[int] = set()
         self._due_at = np.empty(0, np.int64)  # by query: when its view has something to say
         self._earliest = int(FOREVER)  # none of them is before this
+        self._loose: set[int] = set()  # queries whose views may have memory to give back
         self._matcher: Matcher | None = None
         self._learner = Learner()
         self._routes: list[_Route] = []
@@ -94,6 +104,23 @@ class Streamset:
         self._due_at[number] = FOREVER
         if self._matcher is not None:
             self._matcher.replace_program(self._compile(intern))
+        self._leave(number, intern)
+
+    def _leave(self, number: int, intern: Interner) -> None:
+        """Lets go of what only a query that is gone has used: answers, parts of products, rows of windows."""
+        view = self._queries[number][1]
+        view.clear()
+        self._loose.discard(number)
+        for route in self._routes:
+            if route.query == number and route.product is not None:
+                route.product.clear()
+        self.windows = {store_key(source) for query, _ in self._active() for source in query.sources}
+        if self._matcher is not None:
+            queries = [query for query, _ in self._active()]
+            for store, key in enumerate(self._matcher.program.stores):
+                self._matcher.stores.keep(store, wanted_predicates(queries, key, intern))
+        if self._counts is not None:
+            self._counts.leave(view, self.windows)
 
     def __len__(self) -> int:
         return len(self._queries) - len(self._gone)
@@ -179,22 +206,35 @@ class Streamset:
                 now, queries = int(columns[0][-1]), [query for query, _ in self._queries]
                 if self._learner.look(matcher, queries, intern, now):
                     matcher.replan(self._compile(intern), now)
-        if bound > self._bound:
-            self._bound = bound
-            if self._matcher is not None and not len(feed):
-                self._matcher.stores.evict(bound)
+        later, self._bound = bound > self._bound, max(self._bound, bound)
+        failure: DataError | None = None
         # Most views of many have nothing to say most of the time: they are not even asked.
         if self._earliest <= bound:
-            failure: DataError | None = None
             for number in np.flatnonzero(self._due_at <= bound).tolist():
+                view = self._queries[number][1]
                 try:
-                    self._queries[number][1].advance(bound)
+                    view.advance(bound)
                 except DataError as error:  # the others go on
                     failure = error
                 self._note_due(number)
+                if not view.give_back(len(feed)):
+                    self._loose.add(number)
             self._earliest = int(self._due_at.min())
-            if failure is not None:
-                raise failure
+        if later:
+            self._settle(len(feed))
+        if failure is not None:
+            raise failure
+
+    def _settle(self, fed: int) -> None:
+        """Gives back memory of what has ended; as many rows as were fed now may come again at once."""
+        if self._matcher is not None:
+            self._matcher.settle(self._bound)
+        for product in self._products:
+            product.settle(self._bound)
+        if self._loose:
+            self._loose = {number for number in self._loose if not self._queries[number][1].give_back(fed)}
+        if len(self._zeros) > 8 * fed + _FEW_ZEROS:
+            self._zeros = _NONE
 
     def matcher(self, intern: Interner) -> Matcher:
         """The matcher, made when it is first needed."""
@@ -350,6 +390,8 @@ class Streamset:
             product.restore(saved)
         if self._counts is not None:
             self._counts.restore(state["counts"])
+        for number in self._gone:
+            self._leave(number, intern)
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter, or None where everything does."""
@@ -364,6 +406,14 @@ class Streamset:
     def live(self) -> int:
         """How many rows the windows hold."""
         return self._matcher.stores.live if self._matcher is not None else 0
+
+    @property
+    def held(self) -> int:
+        """How many rows are kept in all: by windows, queues, views, products and countings."""
+        queued = sum(len(columns[0]) for queue in self._queues.values() for columns in queue.parts)
+        views = sum(view.held for _, view in self._active())
+        counts = self._counts.held if self._counts is not None else 0
+        return self.live + queued + views + counts + sum(product.held for product in self._products)
 
     @property
     def absent(self) -> int:

@@ -12,8 +12,7 @@ from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]
 _FEW = 64
-_PATIENCE = 64
-"""Times that a timeline is asked for what is due before it gives back memory that it did not need meanwhile."""
+_LITTLE = 1024  # rows that are not worth a look
 
 
 def _enlarged(array: Ints, size: int) -> Ints:
@@ -37,7 +36,6 @@ class Timeline:
         self._marks = np.zeros(timeline.MARKS, np.int64)
         self._marks[timeline.CELLS] = cells
         self._marks[timeline.FREE] = -1
-        self._most = self._pops = 0
 
     def __len__(self) -> int:
         return int(self._marks[timeline.WAITING])
@@ -61,7 +59,6 @@ class Timeline:
                 waiting = self._lives()
                 self._clear()
                 solutions, in_order = np.concatenate([solutions[:, : waiting.shape[1]], waiting]), False
-        self._most = max(self._most, len(self))
 
     def pop(self, until: int) -> tuple[Ints, Ints, Ints]:
         """Takes what is due at or before `until`: times in order, weights, rows."""
@@ -75,7 +72,6 @@ class Timeline:
             if wanted:
                 self._make_room(0, wanted, 0)
             parts.append((times[:taken], weights[:taken], rows[:taken]))
-        self._give_back()
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -134,16 +130,39 @@ class Timeline:
         marks[timeline.LEVELS] = len(self._heads) // timeline.BUCKETS
         marks[timeline.ROOM] = len(self._queue)
 
-    def _give_back(self) -> None:
-        """Returns memory that has not been needed for a while."""
-        self._pops += 1
-        if self._pops < _PATIENCE:
-            return
-        if len(self._rows) + len(self._queue) > max(_FEW, 4 * self._most):
+    def give_back(self, spare: int = 0) -> bool:
+        """Returns memory that what waits and `spare` more rows do not need; whether none is left to return.
+
+        What this costs has been taken before.
+        """
+        if self._room <= _LITTLE:
+            return True
+        # A solution that was taken back waits twice for its end, with opposite signs.
+        cancels = 4 * int(self._marks[timeline.RETRACTED]) > len(self) + _FEW
+        if cancels or self._room > self._enough(len(self) + spare):
             waiting = self._lives()
             self._clear()
-            self._schedule(waiting, in_order=False)
-        self._most, self._pops = len(self), 0
+            if cancels:
+                waiting = waiting[np.argsort(waiting[:, OUT_FROM], kind="stable")]
+                times, weights, rows = consolidate(
+                    waiting[:, OUT_FROM], waiting[:, OUT_WEIGHT], waiting[:, OUT_BINDINGS:]
+                )
+                waiting = waiting[: len(times)]
+                waiting[:, OUT_FROM], waiting[:, OUT_WEIGHT], waiting[:, OUT_BINDINGS:] = times, weights, rows
+            if len(waiting):
+                self._schedule(waiting, in_order=False)
+        return spare == 0 or self._room <= self._enough(len(self))
+
+    @property
+    def _room(self) -> int:
+        return len(self._rows) + len(self._queue)
+
+    def _enough(self, rows: int) -> int:
+        """Twice the room that so many rows may need: each bucket in use has a block that is not full."""
+        return (
+            2 * (rows + timeline.BLOCK * min(rows, int(self._marks[timeline.LEVELS]) * timeline.BUCKETS))
+            + _FEW
+        )
 
     @property
     def nbytes(self) -> int:
@@ -162,7 +181,11 @@ class CountedRows:
         self._slots = np.full(2 * room, -1, np.int64)
         self._rows = np.empty((room, self._width), np.int64)
         self._counts = np.zeros(room, np.int64)
-        self._used = 0
+        self._used = self._there = 0
+
+    def __len__(self) -> int:
+        """How many different rows are there."""
+        return self._there
 
     def add(self, weights: Ints, rows: Ints) -> Ints:
         """Adds weights; answers for each row +1 if it appeared, -1 if it vanished, else 0."""
@@ -170,6 +193,7 @@ class CountedRows:
         changes = np.empty(len(weights), np.int64)
         rows = np.ascontiguousarray(rows)
         self._used = rowmap.add(self._slots, self._rows, self._counts, self._used, weights, rows, changes)
+        self._there += sum(changes.tolist()) if len(changes) < _FEW else int(changes.sum())
         return changes
 
     def content(self) -> tuple[Ints, Ints]:
@@ -188,17 +212,23 @@ class CountedRows:
         self.add(state["counts"], state["rows"])
 
     def _reserve(self, more: int) -> None:
-        if self._used + more <= len(self._rows):
-            return
+        if self._used + more > len(self._rows):
+            self._rebuild(more)
+
+    def _rebuild(self, more: int) -> None:
+        """Leaves behind the rows that are gone, and makes room for more."""
         rows, counts = self.content()
         room = _FEW
         while room < 2 * (len(rows) + more):
             room *= 2
         self._reset(room)
-        changes = np.empty(len(rows), np.int64)
-        self._used = rowmap.add(
-            self._slots, self._rows, self._counts, 0, counts, np.ascontiguousarray(rows), changes
-        )
+        self.add(counts, rows)
+
+    def give_back(self, spare: int = 0) -> bool:
+        """Returns memory that the rows and `spare` more do not need; whether none is left to return."""
+        if len(self._rows) > 8 * (len(self) + spare) + _LITTLE:
+            self._rebuild(0)
+        return spare == 0 or len(self._rows) <= 8 * len(self) + _LITTLE
 
     @property
     def nbytes(self) -> int:

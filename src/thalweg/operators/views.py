@@ -114,6 +114,7 @@ class View:
         self._out: list[Delta] = []
         self.on_delta: Callable[[Delta], None] | None = None
         """Called with each delta, for the stream that is derived from this query."""
+        self._untaken = 0
 
     def step(self, solutions: Ints) -> None:
         """Takes solutions as the match kernel writes them; the array may be reused afterwards."""
@@ -128,8 +129,23 @@ class View:
 
     def poll(self) -> Delta:
         """Everything since the last poll, in time order."""
-        deltas, self._out = self._out, []
+        deltas, self._out, self._untaken = self._out, [], 0
         return Delta.concat(deltas, self.width)
+
+    def give_back(self, spare: int = 0) -> bool:
+        """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
+        done = self._timeline.give_back(spare)
+        return self._counts.give_back(spare) and done
+
+    def clear(self) -> None:
+        """Lets go of everything: nobody will ask any more."""
+        self._timeline, self._counts = Timeline(self._bound), CountedRows(self.width)
+        self.poll()
+
+    @property
+    def held(self) -> int:
+        """How many rows wait, are counted, or have not been taken by a poll."""
+        return len(self._timeline) + len(self._counts) + self._untaken
 
     @property
     def due(self) -> int | None:
@@ -164,7 +180,9 @@ class View:
         """Goes on where a saved view was."""
         self._timeline.restore(state["timeline"])
         self._counts.restore(state["counts"])
-        self._out = [Delta(*state["out"])] if len(state["out"][0]) else []
+        self._out, self._untaken = [], 0
+        if len(state["out"][0]):
+            self._emit(Delta(*state["out"]))
 
     def _changes(self, until: int) -> tuple[Ints, Ints, Ints]:
         """The netted changes due at or before `until`; of a set, those of the set."""
@@ -190,6 +208,7 @@ class View:
 
     def _emit(self, delta: Delta) -> None:
         self._out.append(delta)
+        self._untaken += len(delta)
         if self.on_delta is not None:
             self.on_delta(delta)
 
@@ -288,7 +307,7 @@ class RelationView(View):
     @property
     def _repeats(self) -> bool:
         """Whether there is something to report at an instant that changes nothing."""
-        return self._reported != _NEVER and (self._tell_empty or len(self._answer.content()[0]) > 0)
+        return self._reported != _NEVER and (self._tell_empty or len(self._answer) > 0)
 
     def _report_until(self, until: int) -> None:
         """Makes the reports after the last one, up to `until`; the answer did not change meanwhile."""
@@ -320,6 +339,27 @@ class RelationView(View):
             nothing = np.zeros(1, np.int64)
             empty = np.zeros((1, self.width), np.int64)
             self._emit(Delta(np.full(1, at, np.int64), nothing, nothing, nothing, empty))
+
+    def clear(self) -> None:
+        """Lets go of everything: nobody will ask any more."""
+        super().clear()
+        self._answer = CountedRows(self.width)
+        self._ticks.clear()
+
+    def give_back(self, spare: int = 0) -> bool:
+        """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
+        done = super().give_back(spare)
+        return self._answer.give_back(spare) and done
+
+    @property
+    def held(self) -> int:
+        """How many rows wait, are counted, or have not been taken by a poll."""
+        return super().held + len(self._answer)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what waits or is counted."""
+        return super().nbytes + self._answer.nbytes
 
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be shown."""

@@ -33,6 +33,14 @@ def _table_size(keys: int) -> int:
     return 5 * keys // 2 + kernel.FEW_ENTRIES
 
 
+def _in_order(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows in the order in which they end, or by count were last brought: that of a ring without renewed rows."""
+    end = rows[:, kernel.ROW_TO]
+    if (end[1:] > end[:-1]).all():
+        return rows
+    return rows[np.lexsort((rows[:, kernel.ROW_TIME], end))]
+
+
 def _cells(index: int) -> int:
     return kernel.TABLES + kernel.INDEX_CELLS * index
 
@@ -61,11 +69,12 @@ class WindowStores:
     def _plant(self, number: int, rows: NDArray[np.int64], now: int) -> None:
         """Gives a store a new ring and new indexes, with those of some rows that end after `now`."""
         fields = self.descriptors[number]
-        rows = rows[rows[:, kernel.ROW_TO] > now]
+        rows = _in_order(rows[rows[:, kernel.ROW_TO] > now])
         kinds = self._kinds(number)
         links = kernel.FIRST_LINK + len(kinds)
         fields[kernel.STRIDE] = max(_LINE, 8 * -(-links // 2))
         fields[kernel.TAIL] = fields[kernel.HEAD]
+        fields[kernel.HAS], fields[kernel.ENDED] = self._indexes[number], 0
         self._place_ring(number, _rows(_ring_size(len(rows)), int(fields[kernel.STRIDE])))
         self._tables[number] = [_NO_ENTRIES] * kernel.INDEXES
         for index in range(kernel.INDEXES):
@@ -124,19 +133,48 @@ class WindowStores:
         if status == kernel.FULL_ROWS:
             self._grow_ring(number, now)
         elif status == kernel.SLACK_ROWS:
-            self._resize_ring(number, _ring_size(self._live(number)))
-            for index in self._kinds(number):
-                self._rebuild(number, index)
+            self._fit(number)
         else:
             self._rebuild(number, kernel.UNFIT_TABLE - status)
 
+    def settle(self, now: int) -> None:
+        """Lets go of the rows that ended at or before `now`, and of memory that the others do not need."""
+        while (number := int(kernel.settle(self.descriptors, now))) >= 0:
+            if self.descriptors[number, kernel.ENDED] and self._cleared(number, now):
+                continue
+            self.descriptors[number, kernel.ENDED] = 0
+            self._fit(number)
+
+    def keep(self, number: int, predicates: NDArray[np.int64] | None) -> None:
+        """Lets go of the rows of a store that have other predicates than these."""
+        if predicates is not None:
+            rows = self.live_rows(number)
+            kept = np.isin(rows[:, kernel.ROW_P], predicates)
+            if not kept.all():
+                self._plant(number, rows[kept], kernel.NEVER)
+
+    def _cleared(self, number: int, now: int) -> bool:
+        """Leaves behind the rows that deletes have ended, where these are half of a store."""
+        parts = self._parts(number)
+        ended = sum(np.count_nonzero(part[:, kernel.ROW_TO] <= now) for part in parts)
+        if 2 * ended < self._live(number):
+            return False
+        self._plant(number, self.live_rows(number), now)
+        return True
+
+    def _fit(self, number: int) -> None:
+        """Gives a ring and its indexes the sizes that suit what is alive."""
+        size = _ring_size(self._live(number))
+        if size < len(self._rings[number]):
+            self._resize_ring(number, size)
+            for index in self._kinds(number):
+                self._rebuild(number, index)
+
     def _grow_ring(self, number: int, now: int) -> None:
-        """Makes a full ring larger; where half of it are rows that deletes have ended, leaves those behind."""
-        ring = self._rings[number]
-        if 2 * np.count_nonzero(ring[:, kernel.ROW_TO] <= now) >= len(ring):
-            self._plant(number, self.live_rows(number), now)
-        else:  # by a third: twice as large would fill a little quicker, at up to 60 bytes more for each row
-            self._resize_ring(number, _ring_size(len(ring)))
+        """Makes a full ring larger, unless half of it are rows that deletes have ended."""
+        if not self._cleared(number, now):
+            # By a third: twice as large would fill a little quicker, at up to 60 bytes more for each row.
+            self._resize_ring(number, _ring_size(len(self._rings[number])))
 
     def _resize_ring(self, number: int, size: int) -> None:
         ring = _rows(size, int(self.descriptors[number, kernel.STRIDE]))
@@ -153,10 +191,6 @@ class WindowStores:
         fresh = np.zeros(_table_size(taken), np.int64)
         kernel.rebuild(desc, index, fresh)
         self._place_table(number, index, fresh, taken)
-
-    def evict(self, now: int) -> None:
-        """Lets go of the rows that ended at or before `now`."""
-        kernel.evict_all(self.descriptors, now)
 
     def live_rows(self, number: int, most: int | None = None) -> NDArray[np.int64]:
         """A copy of the rows of one store, oldest first; or about `most` of them, evenly spread."""

@@ -281,6 +281,7 @@ class Arena:
         # As much again will come before the next time: to make room twice would cost as much as this.
         kept, log = self._gather(flags, spare=True)
         self.log = log
+        self._pad = np.zeros(256 + SLACK, dtype=np.uint8)
         slots = _LEAST_SLOTS
         while kernel.crowded(2 * int(np.count_nonzero(flags)) + 8, slots):
             slots *= 2

@@ -34,6 +34,8 @@ _REASONS = {
     kernel.UNKNOWN: "a valid statement that the reader cannot take in: please report this line as a bug",
 }
 _ODD_LINES = 1024
+_MANY_ROWS = 1 << 15
+"""Rows for which a reader keeps room, whether or not they come."""
 _SCRATCH = 256 * 1024
 """Bytes for the rewritten copy of a line with escapes; a line too long for it goes to the complete path."""
 
@@ -123,7 +125,16 @@ class Reader:
                 self._pad[size] = 0x0A
                 size += 1
             run.region(self._pad, 0, size, offset + cut)
-        return run.chunk()
+        chunk = run.chunk()
+        self._give_back(len(chunk), view.size - cut)
+        return chunk
+
+    def _give_back(self, rows: int, rest: int) -> None:
+        """Return memory that one large piece or one long line has needed."""
+        if self._out.shape[1] > max(_MANY_ROWS, 8 * rows):
+            self._out = np.empty((6, 256), dtype=np.int64)
+        if self._pad.size > max(_SCRATCH, 8 * rest):
+            self._pad = np.zeros(_SMALL + 2 * SLACK, dtype=np.uint8)
 
 
 class _Run:

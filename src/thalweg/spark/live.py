@@ -200,9 +200,11 @@ class Live:
         chunks = [Chunk.unpack(arrival.chunk, self.session.arena) for arrival in arrivals]
         self.turn.blanks += sum(chunk.blanks for chunk in chunks)
         self.turn.untimed += sum(chunk.unnamed for chunk in chunks) if mode == GRAPHS else 0
-        batches = list(_framed(framer, chunks, last))
-        for batch in batches:
+        batches = []
+        # What the framer still holds stays in the arena meanwhile.
+        for batch in _framed(framer, chunks, last):
             self._push(batch)
+            batches.append(batch)
         self._taken = sum(map(len, batches))
         self._undrained += self._taken
         latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)

@@ -67,12 +67,17 @@ def streams(
     deletes: bool = False,
     unwanted: bool = False,
     extreme: bool = False,
+    few: int = 0,
 ) -> list[Event]:
     """Events in order of time, with equal timestamps, gaps, re-arrivals and sub-millisecond times.
 
     A delete mostly takes triples that came before. With `unwanted`, some events have no triple that a pattern names;
-    `extreme` times are near the first or the last one that is accepted.
+    `extreme` times are near the first or the last one that is accepted. With `few`, there are so many different triples
+    at most, which come again and again.
     """
+    made = triples(blanks=blanks)
+    if few:
+        made = st.sampled_from(draw(st.lists(made, min_size=1, max_size=few)))
     count = draw(st.integers(min(3, max_events), max_events))
     names = draw(st.sampled_from([names, names[:1]]))
     usual = [0, 0, 0, -7 * MS, 5 * MS, 1_700_000_000_123_456]
@@ -83,7 +88,7 @@ def streams(
         time += draw(st.sampled_from([0, MS, MS, 2 * MS, 3 * MS, 7 * MS, 1, 999]))
         op = draw(st.sampled_from(["insert", "insert", "delete"])) if deletes else "insert"
         known = [triple for event in events for triple in event.triples]
-        source = st.sampled_from(known) if op == "delete" and known else triples(blanks=blanks)
+        source = st.sampled_from(known) if op == "delete" and known else made
         graph = draw(st.lists(source, min_size=1, max_size=3, unique=True))
         if unwanted and draw(st.integers(0, 2)) == 0:
             graph = list(dict.fromkeys((s, UNWANTED, o) for s, _, o in graph))

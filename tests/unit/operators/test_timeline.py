@@ -104,11 +104,27 @@ def test_a_timeline_gives_its_memory_back():
     large = timeline.nbytes
     assert large < 1.6 * 32 * len(timeline)
     assert len(timeline.pop(2 * 10**6)[0]) == 200_000
-    for k in range(1000):
-        timeline.schedule(solutions(stream(rng, 1, 50, begin=3 * 10**6 + k)))
-        timeline.pop(3 * 10**6 + k)
-    assert 0 < len(timeline) < 50
-    assert timeline.nbytes < 64 * 1024
+    assert not timeline.give_back(spare=100_000)  # as many may come again
+    assert timeline.nbytes == large
+    assert timeline.give_back()
+    assert timeline.nbytes == 0
+
+
+@pytest.mark.parametrize("spread", [50, 10**4, 10**9])
+def test_a_timeline_that_gives_memory_back_keeps_what_waits(spread):
+    rng = np.random.default_rng(spread)
+    timeline = Timeline(2)
+    rows = stream(rng, 20_000, 1000)
+    timeline.schedule(solutions(rows))
+    expected = entries(rows)
+    for until in (15_000, 20_000, 20_900, 20_990, 22_000):
+        assert popped(timeline, until) == Counter(entry for entry in expected if entry[0] <= until)
+        expected = [entry for entry in expected if entry[0] > until]
+        assert timeline.give_back()
+        assert timeline.nbytes < 32 * (2 * (len(timeline) + 8 * min(len(timeline), 11 * 64)) + 64) + 32_000
+        more = stream(rng, 10, spread, begin=until + 1)
+        timeline.schedule(solutions(more))
+        expected += entries(more)
 
 
 def test_a_timeline_without_rows_has_next_to_no_memory():
@@ -138,6 +154,31 @@ def test_counted_rows_tell_when_a_row_appears_and_vanishes(batches):
             assert change == int(before[row] > 0) - int(was)
         there, counts = counted.content()
         assert dict(zip(map(tuple, there.tolist()), counts.tolist(), strict=True)) == +model
+
+
+def test_a_timeline_forgets_ends_that_cancel():
+    timeline = Timeline(2)
+    timeline.schedule(solutions([(1, k, 10**9, k, 0) for k in range(1000)]))
+    timeline.pop(2000)
+    timeline.schedule(solutions([(-1, 2000 + k, 10**9, k, 0) for k in range(990)]))
+    timeline.pop(5000)
+    assert len(timeline) == 1990
+    assert timeline.give_back()
+    assert popped(timeline, 10**9) == Counter({(10**9, -1, (k, 0)): 1 for k in range(990, 1000)})
+
+
+def test_counted_rows_give_their_memory_back():
+    counted = CountedRows(2)
+    rows = np.arange(200_000).reshape(-1, 2)
+    counted.add(np.ones(100_000, np.int64), rows)
+    large = counted.nbytes
+    counted.add(-np.ones(99_990, np.int64), rows[10:])
+    assert len(counted) == 10
+    assert not counted.give_back(spare=100_000)
+    assert counted.nbytes == large
+    assert counted.give_back()
+    assert counted.nbytes < 64 * 1024
+    assert sorted(map(tuple, counted.content()[0].tolist())) == list(map(tuple, rows[:10].tolist()))
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([1, -1, 2]), st.integers(0, 2)), max_size=60))
