@@ -19,7 +19,8 @@ _DIRECTIVE = re.compile(
     r"^\s*(?:@prefix|@base|prefix\s+[^\s<>]*:\s*<|base\s+<)", re.IGNORECASE | re.MULTILINE
 )
 _GOES_ON = re.compile(r"[;,]\s*$|\s[;,]\s", re.MULTILINE)
-_CONTENT = re.compile(rb"^[ \t]*[^#\s]", re.MULTILINE)
+_LINE_END = re.compile(r"[\r\n]")
+_CONTENT = re.compile(rb"(?:^|[\r\n])[ \t]*[^#\s]")
 _QUADS = "it holds N-Quads: call it .nq"
 _NAMES = {"nt": "N-Triples", "nq": "N-Quads"}
 
@@ -62,8 +63,9 @@ def _looks(text: str, syntax: str, whole: bool) -> str | None:
         return "RDF/XML" if "22-rdf-syntax-ns" in text else "XML"
     if _JSON.match(text):
         return "JSON-LD" if '"@' in text else "JSON"
-    whole_lines = text.split("\n")[: -1 if "\n" in text else None]
-    lines = [line.rstrip("\r") for line in whole_lines if line.strip() and not line.lstrip().startswith("#")]
+    parts = _LINE_END.split(text)
+    whole_lines = parts[:-1] or parts  # the last may be cut
+    lines = [line for line in whole_lines if line.strip() and not line.lstrip().startswith("#")]
     lines = lines[:_LINES]
     triples = sum(_reads(line, quads=False) for line in lines)
     quads = sum(_reads(line, quads=True) for line in lines)

@@ -25,6 +25,11 @@ WHOLE: dict[str, tuple[str, bytes, str]] = {
     "Turtle without prefixes": ("x.nt", NO_PREFIX.encode(), "it looks like Turtle"),
     "Turtle named .nq": ("x.nq", TURTLE.encode(), "it looks like Turtle: convert it to N-Quads"),
     "TriG named .nq": ("x.nq", f"PREFIX : <{EX}>\n:g {{ :a :p :b }}\n".encode(), "it looks like TriG"),
+    "N-Quads in lines that end in CR": (
+        "x.nt",
+        QUADS.replace("\n", "\r").encode(),
+        "it holds N-Quads: call it .nq",
+    ),
     "gzipped Turtle": ("x.nt.gz", gzip.compress(TURTLE.encode()), "it looks like Turtle"),
     "a plain file named .gz": ("x.nt.gz", TRIPLES.encode(), "it is not gzipped"),
     "a gzip that breaks off": (
@@ -90,7 +95,9 @@ def test_one_stream_that_gives_nothing_fails_the_run(thalweg: Commands) -> None:
     assert f"<{EX}s>" not in done.err
 
 
-@pytest.mark.parametrize("content", ["", "\n\n", "# nothing yet\n", "  # nothing yet\n\t\n"])
+@pytest.mark.parametrize(
+    "content", ["", "\n\n", "# nothing yet\n", "  # nothing yet\n\t\n", "# nothing\r# yet\r"]
+)
 def test_a_stream_that_is_empty_is_no_failure(thalweg: Commands, content: str) -> None:
     (thalweg.folder / "x.nt").write_text(content)
     done = thalweg.run("x.nt")
@@ -117,6 +124,12 @@ def test_nothing_is_guessed_about_files_that_are_what_they_are_called(
     assert likely_cause("x.nt") is None
 
 
+def test_data_behind_a_comment_that_ends_in_cr_is_seen(thalweg: Commands) -> None:
+    (thalweg.folder / "x.nt").write_bytes(b"# a comment\roops")
+    assert holds_data("x.nt")
+    assert thalweg.run("x.nt").code == 1
+
+
 def test_skipped_files_are_named_and_counted(thalweg: Commands) -> None:
     folder = thalweg.folder / "in"
     (folder / "sub").mkdir(parents=True)
@@ -136,10 +149,10 @@ def test_triples_and_graphs_in_one_folder_are_refused(thalweg: Commands) -> None
     assert "give them as two streams" in done.err
 
 
-@pytest.mark.parametrize("before", ["", "# a comment\n" * 5, QUADS * 30_000, "\ufeff"])
+@pytest.mark.parametrize("before", ["", "# a comment\n" * 5, "# a comment\r" * 5, QUADS * 30_000, "\ufeff"])
 def test_fail_also_covers_statements_that_say_no_time(thalweg: Commands, before: str) -> None:
     (thalweg.folder / "x.nq").write_text(before + PEOPLE[0] + "\n" + quads(4))
-    line = before.count("\n") + 1
+    line = len(before.splitlines()) + 1 - (before == "\ufeff")
     assert thalweg.run("x.nq").code == 0
     done = thalweg.run("x.nq", "--on-error", "fail")
     assert done.code == 1
