@@ -433,9 +433,10 @@ class Session:
         self.stats.absent += sum(home.absent for home in homes) - before
         if len(self._derived):
             self._derive()
-        if self.arena.used_bytes > self._compact_at:
+        used = self.arena.used_bytes
+        if used > self._compact_at:
             self.compact()
-        elif self.arena.used_bytes > _FEW_BYTES and self._may_have_shrunk():
+        elif used > _FEW_BYTES and self._may_have_shrunk():
             self.tidy()
 
     def _derive(self) -> None:

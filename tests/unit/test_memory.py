@@ -53,7 +53,7 @@ def burst(
         predicate = np.where(k % 2000 == 1, r, np.where(k % 2 == 0, p, q))
         time = begin + k * 2_000_000 // BURST
         session.push_events(
-            EventBatch(STREAM, time, k, 0 * k, s, predicate, o, int(time[-1]), (), batch, np.full(batch, op))
+            EventBatch(STREAM, time, k, 0 * k, s, predicate, o, int(time[-1]), op=np.full(batch, op))
         )
         for query in queries:
             query.poll()

@@ -61,10 +61,9 @@ WITH_O = 1 << SPO | 1 << PO | 1 << O
 ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO, ROW_TIME = range(6)
 FIRST_LINK = 12  # in 32-bit cells; that of SPO
 
-# Parts of a link. The first one also says whether the row was renewed; ABSENT is the link of an index without the row.
+# Parts of a link; the first one also says whether the row was renewed.
 DISTANCE = (1 << 31) - 1
 RENEWED = 1 << 31
-ABSENT = DISTANCE
 
 # Parts of an index entry; 0 is the empty one, and USED is set in all others.
 NUMBER = (1 << 32) - 1
@@ -282,27 +281,13 @@ def _write(row, s, p, o, begin, end, stamp):
 
 
 @njit(cache=True, nogil=True)
-def _leave_out(desc, row, indexes):
-    """Notes in a row that it is in no other indexes of the store than these."""
-    others = load64(desc, HAS) & ~indexes
-    kind = np.int64(0)
-    while others:
-        if others & 1:
-            store32(row, load64(desc, TABLES + INDEX_CELLS * kind + LINK), ABSENT)
-        others >>= 1
-        kind += 1
-
-
-@njit(cache=True, nogil=True)
 def _to_head(desc, tail):
-    """Moves the row at TAIL to HEAD. Its entries are where its new ones go, so tables need no room for it."""
+    """Moves the row at TAIL to HEAD, in the indexes that it is in; it may enter others if that takes no room.
+
+    Where it was the newest row of its key, its entry is dead now: no empty slot comes before that.
+    """
     number = load64(desc, HEAD)
     row = row_address(desc, tail)
-    indexes = np.int64(0)
-    for kind in range(INDEXES):
-        if load64(desc, HAS) >> kind & 1:
-            link = load32(row, load64(desc, TABLES + INDEX_CELLS * kind + LINK))
-            indexes |= np.int64(link & DISTANCE != ABSENT) << kind
     s = load64(row, ROW_S)
     p = load64(row, ROW_P)
     o = load64(row, ROW_O)
@@ -310,12 +295,12 @@ def _to_head(desc, tail):
     end = load64(row, ROW_TO)
     stamp = load64(row, ROW_TIME)
     _set_tail(desc, tail + 1)
-    row = row_address(desc, number)
-    _write(row, s, p, o, begin, end, stamp)
-    _leave_out(desc, row, indexes)
+    _write(row_address(desc, number), s, p, o, begin, end, stamp)
     for kind in range(INDEXES):
-        if indexes >> kind & 1:
-            _link(desc, kind, number, find(desc, kind, s, p, o))
+        if load64(desc, HAS) >> kind & 1:
+            found = find(desc, kind, s, p, o)
+            if load64(load64(desc, TABLES + INDEX_CELLS * kind + TABLE), found[1]) != 0:
+                _link(desc, kind, number, found)
     store64(desc, HEAD, number + 1)
 
 
@@ -434,7 +419,6 @@ def insert(desc, indexes, time, event, s, p, o):
     if row == load64(desc, END) - load64(desc, SPAN) and slack(desc):
         return np.int64(SLACK_ROWS), begin
     _write(row, s, p, o, begin, end, stamp)
-    _leave_out(desc, row, indexes)
     store64(desc, HEAD, number + 1)
     _link(desc, SPO, number, found)
     for index in range(1, INDEXES):
@@ -510,7 +494,6 @@ def replant(rows, stores, store, indexes):
         o = rows[k, ROW_O]
         row = row_address(desc, number)
         _write(row, s, p, o, rows[k, ROW_FROM], rows[k, ROW_TO], rows[k, ROW_TIME])
-        _leave_out(desc, row, indexes)
         for index in range(INDEXES):
             if indexes >> index & 1:
                 _link(desc, index, number, find(desc, index, s, p, o))
