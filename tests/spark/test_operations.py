@@ -110,14 +110,14 @@ def test_sigterm_is_a_wish_as_ctrl_c_is() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_stream_that_has_ended_is_not_followed(tmp_path: Path) -> None:
+def test_a_stream_that_has_ended_stays_so_until_there_is_more_of_it_or_it_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_bytes(chain(0, 3))
     limit = ReadAllAvailable()
     finite = RdfStreamReader(Options.of({"path": str(tmp_path), "endOfStream": "true"}))
     end = finite.latestOffset(finite.initialOffset(), limit)
     assert finite.latestOffset(end, limit) == end
-    with pytest.raises(UsageError, match="the stream has ended"):
-        RdfStreamReader(Options.of({"path": str(tmp_path)})).latestOffset(end, limit)
+    reopened = RdfStreamReader(Options.of({"path": str(tmp_path)})).latestOffset(end, limit)
+    assert reopened == {**end, "ended": False}
 
 
 class Scripted:

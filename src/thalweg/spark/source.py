@@ -34,6 +34,7 @@ from thalweg.spark.pieces import (
     Position,
     admissible,
     admit,
+    is_gzip,
     listing,
     local_path,
     plan,
@@ -172,6 +173,7 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.target: dict[str, int] | None = None
         self.shrunk: set[str] = set()
+        self.grown: set[str] = set()
         self.waiting = False
         self.seen: dict[str, tuple[int, int]] = {}
 
@@ -194,13 +196,6 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch within the limit; `start` itself where nothing is new."""
         position = Position.of_json(start)
-        if position.ended:
-            if not self.options.end_of_stream:
-                raise UsageError(
-                    "the checkpoint says that the stream has ended, and nothing comes after an end: "
-                    "start with a new checkpoint directory"
-                )
-            return start
         if self.options.end_of_stream and self.target is None:
             self.target = self._snapshot()
         bounded = not isinstance(limit, ReadAllAvailable)
@@ -211,11 +206,15 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_bytes=self.options.max_bytes if bounded else None,
             max_files=self.options.max_files if bounded else None,
         )
-        if self.options.end_of_stream and all(
-            end.files.get(found.name, 0) >= reach for found, reach in available
-        ):
+        nothing_new = end.seq == position.seq
+        if not self.options.end_of_stream:
+            # One that ended and is now followed is reopened at once, so that streams beside it wait for it.
+            return start if nothing_new and not position.ended else end.to_json()
+        if nothing_new and position.ended:
+            return start
+        if all(end.files.get(found.name, 0) >= reach for found, reach in available):
             return Position(end.files, end.seq, ended=True).to_json()
-        return start if end.seq == position.seq else end.to_json()
+        return start if nothing_new else end.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The pieces of a batch, dealt to tasks so that each has about as many bytes."""
@@ -291,12 +290,24 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "it is read on when it has grown again",
                     file=sys.stderr,
                 )
-            if self.target is not None:
+            if done and file.size > done and is_gzip(file.path):
+                self._note_grown(file)
+                reach = done
+            elif self.target is not None:
                 reach = min(self.target.get(file.name, 0), max(file.size, done))
             else:
                 reach = self._reach(file, done, complete=False)
             reached.append((file, reach))
         return reached
+
+    def _note_grown(self, file: Found) -> None:
+        if file.name not in self.grown:
+            self.grown.add(file.name)
+            print(
+                f"thalweg: {file.path} has grown and is not read again, because it is gzipped; "
+                "put what is new into another file",
+                file=sys.stderr,
+            )
 
     def _reach(self, file: Found, done: int, *, complete: bool) -> int:
         """How far a file may be read now; where it was if it is gone since it was listed."""
