@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -27,10 +28,9 @@ from thalweg.spark.jobs import Job
 from thalweg.spark.listener import COUNTED, Listener, Step
 from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
-from thalweg.spark.sessions import require_rocksdb
+from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
 from thalweg.spark.source import Options, register
 
-_MOST_SHARDS = 16
 _PATIENCE = 10.0
 """Seconds to wait, after the end of a query, for what Spark has to tell of it."""
 
@@ -71,20 +71,16 @@ def run(
     then run in one shard. `clocked` also counts the time of the reading, for measurements: Spark then repeats more
     than it must after a failure.
     """
-    reading = ReadOptions(
+    spark = events.sparkSession
+    job = job_of(
+        text,
+        shards=shards or usual_shards(spark),
+        stream=stream,
         mode=mode,
         per_event=per_event,
         rate=rate,
         blank_nodes=blank_nodes,
-        time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
-    )
-    spark = events.sparkSession
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or "200")
-    job = Job.of(
-        text,
-        stream=stream,
-        options=reading,
-        shards=shards or min(partitions, _MOST_SHARDS),
+        time_predicate=time_predicate,
         sizes=sizes,
         clocked=clocked,
         lateness=lateness,
@@ -95,6 +91,7 @@ def run(
         derive=derive,
     )
     require_rocksdb(spark)
+    require_partitions(spark, job.reading.router.shares.shards)
     chunks = uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA)
     packed = (
         chunks.groupBy("key")
@@ -117,6 +114,28 @@ def run(
     return blobs.mapInArrow(unpack_results, RESULT_SCHEMA)
 
 
+def job_of(
+    text: str,
+    *,
+    shards: int,
+    mode: Mode | None = None,
+    per_event: int = 1,
+    rate: float | None = None,
+    blank_nodes: BlankNodes = "event",
+    time_predicate: str | None = None,
+    **more: Any,
+) -> Job:
+    """The job of a query with the options of `run`."""
+    reading = ReadOptions(
+        mode=mode,
+        per_event=per_event,
+        rate=rate,
+        blank_nodes=blank_nodes,
+        time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
+    )
+    return Job.of(text, options=reading, shards=shards, **more)
+
+
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """The streaming frame of files or of a growing folder; wrong options are refused here."""
     if isinstance(spark, SparkSession):  # else it is of Connect, and the files may be the server's
@@ -136,6 +155,7 @@ def run_files(
     source: Mapping[str, str] | None = None,
     every: str | None = None,
     stop: Callable[[], bool] | None = None,
+    around: Around = nullcontext,
     **options: Any,
 ) -> None:
     """Run a query over files to their end; `out` gets the rows of each batch in order.
@@ -148,6 +168,8 @@ def run_files(
 
     With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
     When `stop` says so, the run ends between two batches: rows that `out` has got are committed, others are not told.
+    `around` gives, for the number of a batch, the context in which `out` is called. What its end raises fails the
+    batch; after a failure, the last batch may come again, with the same number.
     """
     ends = {"endOfStream": "true"} if every is None else {}
     frames = [read(spark, path, **{"stream": iri, **ends, **(source or {})}) for iri, path in streams.items()]
@@ -160,7 +182,7 @@ def run_files(
     if "sizes" not in options and not options.get("derive"):
         parsed = parse(text, stream=options.get("stream"))
         options["sizes"] = kept_sizes(folder, parsed, streams, (source or {}).get("syntax"))
-    delivery = Delivery(out)
+    delivery = Delivery(out, around)
     steps: Steps = SimpleQueue()
     listener = Listener(steps.put, ended=steps.put)
     writer = run(events, text, **options).writeStream.foreachBatch(delivery)
@@ -178,6 +200,7 @@ def run_files(
             shutil.rmtree(folder, ignore_errors=True)
 
 
+Around = Callable[[int], AbstractContextManager[Any]]
 Steps = SimpleQueue[Step | str]
 """Steps of queries, and the id of a run that has ended."""
 
@@ -185,11 +208,11 @@ Steps = SimpleQueue[Step | str]
 class Delivery:
     """Hands the rows of each batch to `out`, until it is closed."""
 
-    def __init__(self, out: Callable[[Iterator[Row]], None]) -> None:
+    def __init__(self, out: Callable[[Iterator[Row]], None], around: Around = nullcontext) -> None:
         self.delivered = -1
         """The last batch whose rows `out` got."""
         self.closed = False
-        self._out = out
+        self._out, self._around = out, around
         self._lock = threading.Lock()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
@@ -199,7 +222,8 @@ class Delivery:
         with self._lock:
             if self.closed:
                 raise UsageError("the run is being stopped")
-            self._out(rows_of(table))
+            with self._around(number):
+                self._out(rows_of(table))
             self.delivered = number
 
     def close(self) -> None:

@@ -7,17 +7,23 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UsageError
+from thalweg.io.job import count
 from thalweg.spark.quiet import without_chatter
 from thalweg.spark.source import register
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+PARTITIONS = "spark.sql.shuffle.partitions"
+STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+_SPARKS_OWN = 200
+_MOST_SHARDS = 16
 JAVA_NEEDED = 17
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # Java plans, and hands packed chunks and rows on: its second compiler would take more of the cores, for minutes, than
@@ -68,7 +74,7 @@ def session(
     `conf` adds or replaces Spark settings; write `__` for the dots: `spark__driver__memory="4g"`.
     """
     require_java()
-    cores = cores or min(os.cpu_count() or 1, 8)
+    cores = cores or cores_here()
     # Workers must be this very interpreter: Spark would take whatever python3 is first on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -83,7 +89,7 @@ def session(
         "spark.driver.memory": "2g",
         "spark.python.daemon.module": "thalweg.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(shards or cores),
+        PARTITIONS: str(shards or cores),
         "spark.sql.adaptive.enabled": "false",
         # Chunks are compressed already.
         "spark.shuffle.compress": "false",
@@ -100,6 +106,42 @@ def session(
         spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def cores_here() -> int:
+    """How many cores a local session takes, and over how many shards it spreads a query, unless told otherwise."""
+    return min(os.cpu_count() or 1, 8)
+
+
+def usual_shards(spark: SparkSession) -> int:
+    """Over how many shards a query is spread in a session, unless told otherwise.
+
+    As many as its shuffles have partitions; where nobody has chosen these, as a local Spark has cores.
+    """
+    partitions = int(spark.conf.get(PARTITIONS, None) or _SPARKS_OWN)
+    if partitions == _SPARKS_OWN and isinstance(spark, SparkSession):  # not of Connect
+        context = spark.sparkContext
+        if context.master.startswith("local["):
+            partitions = context.defaultParallelism
+    return min(partitions, _MOST_SHARDS)
+
+
+def require_partitions(spark: SparkSession, shards: int) -> None:
+    """Have the state of queries that are started from now on in as many partitions as there are shards.
+
+    A partition without a shard is a task with a state store of its own in every batch, and nothing to do. Shuffles
+    of other queries keep their number.
+    """
+    found = int(spark.conf.get(STATE_PARTITIONS, None) or spark.conf.get(PARTITIONS, None) or _SPARKS_OWN)
+    if found == shards:
+        return
+    try:
+        spark.conf.set(STATE_PARTITIONS, str(shards))
+    except Exception:  # as in the functions of a pipeline, which change no settings
+        warnings.warn(
+            f"{found} partitions for a query over {count(shards, 'shard')}: set {PARTITIONS} to {shards}",
+            stacklevel=3,
+        )
 
 
 def require_rocksdb(spark: SparkSession) -> None:
