@@ -49,7 +49,11 @@ def begin(folder: Path, *more: str) -> None:
 @pytest.mark.parametrize(
     ("first", "then", "reason"),
     [
-        ([], ["--lateness", "10s"], "of a run with --lateness 0 ms, and this is one with --lateness 10000 ms"),
+        (
+            [],
+            ["--lateness", "10s"],
+            "of a run with --lateness 0 ms, and this is one with --lateness 10000 ms",
+        ),
         (["--drain"], [], "of a run with --drain, and this is one without --drain"),
         ([], ["--rate", "5"], "of a run without --rate, and this is one with --rate 5"),
         (["--per-event", "2"], ["--per-event", "3"], "of a run with --per-event 2, and this is one with"),
@@ -74,7 +78,9 @@ def test_other_options_are_refused_in_one_sentence_that_names_them(
 def test_another_query_is_refused_in_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin(folder)
     assert run(folder, query="other.rq") == 2
-    expected = f"thalweg: {folder / 'cp'}: the checkpoint is of another query: start with a new checkpoint directory"
+    expected = (
+        f"thalweg: {folder / 'cp'}: the checkpoint is of another query: start with a new checkpoint directory"
+    )
     assert capsys.readouterr().err.strip() == expected
 
 
@@ -143,7 +149,9 @@ def test_streams_are_read_in_the_order_in_which_spark_knows_them(
     assert asked == [["http://ex/t", S]] * 2
 
 
-@pytest.mark.parametrize("broken", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 2}', '{"format": 1, "x": 1}'])
+@pytest.mark.parametrize(
+    "broken", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 2}', '{"format": 1, "x": 1}']
+)
 def test_a_fingerprint_that_cannot_be_read_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], broken: str
 ) -> None:
@@ -198,7 +206,9 @@ def test_a_checkpoint_without_a_fingerprint_is_gone_on_from(folder: Path) -> Non
     (folder / "cp" / "commits" / "0").touch()
     with pytest.raises(AssertionError, match="Java was started"):
         run(folder)
-    assert not (folder / "cp" / checkpoints.NAME).exists(), "only when Spark's state is found to be of this query"
+    assert not (folder / "cp" / checkpoints.NAME).exists(), (
+        "only when Spark's state is found to be of this query"
+    )
 
 
 def test_two_runs_do_not_use_one_checkpoint_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -214,3 +224,16 @@ def test_a_plan_of_another_version_is_refused(folder: Path, capsys: pytest.Captu
     file.write_text(json.dumps({**values, "job": "0" * 32}))
     assert run(folder) == 2
     assert "another plan of this query" in capsys.readouterr().err
+
+
+def test_another_query_that_derives_a_stream_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = "REGISTER ISTREAM <http://ex/d> AS CONSTRUCT { ?x <http://ex/q> ?y } FROM NAMED WINDOW <w> ON "
+    made += f"<{S}> [RANGE 20] WHERE {{ WINDOW <w> {{ ?x <http://ex/p> ?y }} }}"
+    (folder / "made.rq").write_text(made)
+    (folder / "q.rq").write_text(CHAIN.replace(S, "http://ex/d"))
+    begin(folder, "--derive", str(folder / "made.rq"))
+    (folder / "made.rq").write_text(made.replace("20", "21"))
+    assert run(folder, "--derive", str(folder / "made.rq")) == 2
+    assert "the checkpoint is of another query" in capsys.readouterr().err

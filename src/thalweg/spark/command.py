@@ -20,6 +20,7 @@ from thalweg.spark.conclusions import require_clean, seen_of
 from thalweg.spark.listener import Step
 from thalweg.spark.outputs import Ledger, Sinks
 from thalweg.spark.queries import job_of, run_files
+from thalweg.spark.quiet import mute
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import cores_here, require_java, session
 
@@ -63,7 +64,7 @@ def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
         )
         sinks = _sinks(plan, options.checkpoint, Path(folder), more=resumes)
         told = _Told(plan, meter, sinks, stack.enter_context(Lines(options.steps)), Outcome())
-        _run(plan, options, told, interrupts)
+        _run(plan, options, told, interrupts, stack)
     outcome = told.outcome
     outcome.results = sinks.rows
     quarantine, late = sinks.quarantine.records, sinks.late.records
@@ -181,7 +182,7 @@ def in_words(step: Step, sums: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts) -> None:
+def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts, stack: ExitStack) -> None:
     job, sinks = plan.job, told.sinks
     failed: list[BaseException] = []
     noted: list[int] = []
@@ -205,6 +206,8 @@ def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts) -> N
     begin = time.perf_counter()
     try:
         spark = session("thalweg-run", shards=plan.shards)
+        # Spark has set a handler of its own for Ctrl-C.
+        interrupts = stack.enter_context(Interrupts(interrupts.wanted))
         if not interrupts.wanted:
             run_files(
                 job.query.text,
@@ -214,7 +217,7 @@ def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts) -> N
                 checkpoint=None if options.checkpoint is None else str(options.checkpoint),
                 progress=told,
                 every=_LOOK if options.follow else None,
-                stop=lambda: interrupts.wanted,
+                stop=lambda: _is_wanted(interrupts),
                 around=around,
                 quarantine=str(sinks.quarantine.folder),
                 late=str(sinks.late.folder),
@@ -222,6 +225,7 @@ def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts) -> N
             )
         told.outcome.interrupted = interrupts.wanted
     except KeyboardInterrupt:
+        mute()
         told.outcome.interrupted = True
     except Exception:
         if failed:
@@ -231,3 +235,10 @@ def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts) -> N
         told.outcome.seconds = time.perf_counter() - begin
         if spark is not None:
             spark.stop()
+
+
+def _is_wanted(interrupts: Interrupts) -> bool:
+    """Whether the run is to stop; from then on Java is not heard."""
+    if interrupts.wanted:
+        mute()
+    return interrupts.wanted

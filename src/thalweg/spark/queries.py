@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from thalweg.answers import Row
 from thalweg.errors import ThalwegError, UsageError
@@ -26,11 +27,13 @@ from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host
 from thalweg.spark.jobs import Job
 from thalweg.spark.listener import COUNTED, Listener, Step
-from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
+from thalweg.spark.results import VARIABLES, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
 from thalweg.spark.source import Options, register
 
+_STOP, _MOMENT = 10.0, 0.5
+"""Seconds in which a query that ends its batches is stopped, and in which Spark knows of it."""
 _PATIENCE = 10.0
 """Seconds to wait, after the end of a query, for what Spark has to tell of it."""
 
@@ -111,7 +114,21 @@ def run(
         )
     )
     blobs = packed.select("results").where("results is not null")
-    return blobs.mapInArrow(unpack_results, RESULT_SCHEMA)
+    return blobs.mapInArrow(unpack_results, _result_schema(job.reading.router.query.columns))
+
+
+def _result_schema(variables: Sequence[str]) -> T.StructType:
+    """`RESULT_SCHEMA`, whose bindings say in their metadata which variables there are."""
+    text, time = T.StringType(), T.TimestampType()
+    return T.StructType(
+        [
+            T.StructField("at", time),
+            T.StructField("op", text),
+            T.StructField("window", T.StructType([T.StructField(name, time) for name in ("start", "end")])),
+            T.StructField("event", text),
+            T.StructField("bindings", T.MapType(text, text), metadata={VARIABLES: list(variables)}),
+        ]
+    )
 
 
 def job_of(
@@ -205,6 +222,20 @@ Steps = SimpleQueue[Step | str]
 """Steps of queries, and the id of a run that has ended."""
 
 
+class StoppedError(UsageError):
+    """A batch that is given up because its query is stopped.
+
+    Spark looks for this text in what Python raises, and then ends the query in silence. The error of a job that was
+    interrupted has it as well, followed by so long a trace that Spark's search overflows its stack.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the run is being stopped (py4j.protocol.Py4JJavaError: An error occurred while calling: "
+            "java.lang.InterruptedException)"
+        )
+
+
 class Delivery:
     """Hands the rows of each batch to `out`, until it is closed."""
 
@@ -212,16 +243,25 @@ class Delivery:
         self.delivered = -1
         """The last batch whose rows `out` got."""
         self.closed = False
+        self.stopping = threading.Event()
+        """Spark is told to stop the query."""
         self._out, self._around = out, around
         self._lock = threading.Lock()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Hand over a batch. A batch that comes too late for that fails, so that it is run again at a restart."""
-        # Each shard has its own part of an instant.
-        table = batch.toArrow().sort_by("at")
+        try:
+            # Each shard has its own part of an instant.
+            table = batch.toArrow().sort_by("at")
+        except Exception:
+            if self.closed:
+                raise StoppedError from None
+            raise
         with self._lock:
             if self.closed:
-                raise UsageError("the run is being stopped")
+                # Spark takes a failure for a part of the stop only after the stop.
+                self.stopping.wait(_STOP)
+                raise StoppedError
             with self._around(number):
                 self._out(rows_of(table))
             self.delivered = number
@@ -281,6 +321,7 @@ def watch(
         if stop is not None and stop() and not ended:
             delivery.close()
             if done >= delivery.delivered:
+                threading.Timer(_MOMENT, delivery.stopping.set).start()
                 query.stop()
 
 

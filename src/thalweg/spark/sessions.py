@@ -8,8 +8,11 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UsageError
@@ -103,9 +106,22 @@ def session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     with without_chatter():
+        _start_java({"spark.app.name": app, **settings})
         spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Java, unless it runs, in a process group of its own.
+
+    A signal to our group, as Ctrl-C sends it or a supervisor, would end Java and the workers in the middle of a batch.
+    This process gets it and ends them when the batch is done. If it is killed, Java ends as its input is closed.
+    """
+    if SparkContext._gateway is None:
+        conf = SparkConf().setAll(list(settings.items()))
+        gateway = launch_gateway(conf, popen_kwargs={"process_group": 0})
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
 def cores_here() -> int:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from glob import has_magic
 from typing import Any
 
@@ -50,6 +51,12 @@ _WAVES = 4
 _WORTH = 256 * MIB
 """Bytes that are worth a task of their own."""
 _READABLE = ".nt, .nq, .gz; others with option syntax"
+_OPTIONS = (
+    *("path", "stream", "syntax", "maxBytesPerTrigger", "maxFilesPerTrigger", "pieceBytes", "settle"),
+    *("endOfStream", "order", "partitions"),
+)
+_NAMES = {name.lower(): name for name in _OPTIONS}
+"""Options by the names that Spark compares, in small letters."""
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -67,6 +74,21 @@ def size_of(text: str, option: str) -> int:
             f"option {option} of the rdf source: {text!r} is not a size; write 4096, 64k, 16m or 1g"
         )
     return int(digits) * _UNITS[unit]
+
+
+def _is_of_a_table(name: str) -> bool:
+    """Whether Spark adds an option by itself, as it does for tables of its catalog."""
+    return name.startswith("option.") or name in ("owner", "provider", "location", "external", "comment")
+
+
+def _nearest(name: str) -> str:
+    """Which option was meant, or which there are.
+
+    >>> _nearest("endofstreams")
+    'did you mean endOfStream?'
+    """
+    near = get_close_matches(name.lower(), _NAMES, n=1)
+    return f"did you mean {_NAMES[near[0]]}?" if near else f"there are {', '.join(_OPTIONS)}"
 
 
 def _flag(text: str, option: str) -> bool:
@@ -95,6 +117,9 @@ class Options:
     def of(cls, given: Mapping[str, str]) -> Options:
         """Options from their texts; whatever is wrong is refused with a sentence."""
         options = {key.lower(): value for key, value in given.items()}
+        for name in given:
+            if name.lower() not in _NAMES and not _is_of_a_table(name.lower()):
+                raise UsageError(f"the rdf source has no option {name}: {_nearest(name)}")
         if "path" not in options:
             raise UsageError("the rdf source needs a path: .load(path) or .option('path', path)")
         path = local_path(options["path"])
