@@ -68,7 +68,8 @@ def run(
     after the end of finite streams until the windows are empty.
 
     `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
-    16, unless told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if
+    16, or, where these are Spark's own 200, as a local Spark has cores, unless told otherwise. `sizes` says how many
+    triples fit each pattern (as `thalweg explain` numbers them), if
     some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
     brings later may be late. `derive` holds CONSTRUCT queries whose output streams the query reads; all of them
     then run in one shard. `clocked` also counts the time of the reading, for measurements: Spark then repeats more
