@@ -78,5 +78,7 @@ def test_where_settings_cannot_be_changed_one_sentence_says_which_to_set() -> No
     class Session:
         conf = Conf()
 
-    with pytest.warns(UserWarning, match=rf"200 partitions for a query over 4 shards: set {PARTITIONS} to 4"):
+    with pytest.warns(
+        UserWarning, match=rf"would have 200 partitions, and the query has 4: set {PARTITIONS} to 4"
+    ):
         sessions.require_partitions(Session(), 4)  # type: ignore[arg-type]

@@ -165,7 +165,7 @@ def test_an_end_ends_the_last_event_also_a_short_one(tmp_path: Path) -> None:
     run.to_the_end()
     (tmp_path / "b.nt").write_bytes(chain(5, 9))
     run.to_the_end()
-    assert run.play.counts == {"events": 5, "late": 0, "rejected": 0}
+    assert run.play.counts.items() >= {"events": 5, "late": 0, "rejected": 0}.items()
 
 
 def test_after_a_drain_what_is_before_the_time_that_it_reached_is_late(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_graph_without_a_time_is_refused_at_the_end_and_what_is_said_later_cha
     with file.open("ab") as more:
         more.write(timed_graph(3, 3).encode().splitlines(keepends=True)[0] + graphs(4, 6))
     run.to_the_end()
-    assert run.play.counts == {"events": 5, "late": 0, "rejected": 1}
+    assert run.play.counts.items() >= {"events": 5, "late": 0, "rejected": 1}.items()
 
 
 DERIVE = (

@@ -16,7 +16,6 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UsageError
-from thalweg.io.job import count
 from thalweg.spark.quiet import without_chatter
 from thalweg.spark.source import register
 
@@ -155,7 +154,7 @@ def require_partitions(spark: SparkSession, shards: int) -> None:
         spark.conf.set(STATE_PARTITIONS, str(shards))
     except Exception:  # as in the functions of a pipeline, which change no settings
         warnings.warn(
-            f"{found} partitions for a query over {count(shards, 'shard')}: set {PARTITIONS} to {shards}",
+            f"the state would have {found} partitions, and the query has {shards}: set {PARTITIONS} to {shards}",
             stacklevel=3,
         )
 
