@@ -291,6 +291,26 @@ class Session:
             home.finish(names, drain=drain)
         self._run(homes)
 
+    def reopen(self, stream: str, *, tentatively: bool = False) -> int:
+        """Takes an ended stream as running again, and returns its watermark: the time that its end had brought.
+
+        Several streams that go on are all reopened before the first event of one of them comes. `tentatively`: it may
+        be ended again without an event.
+        """
+        names = [stream, *self._derived.derived_from(stream)]
+        homes = {name: [home for home in self._sets if name in home.streams] for name in names}
+        if not tentatively:
+            for name in names[1:]:
+                self._derived.check_reopened(name, homes[name])
+        state = self._stream(stream)
+        bounds = [home.bound for reading in homes.values() for home in reading]
+        state.watermark = max(state.watermark, *bounds, BEGINNING)
+        for name, reading in homes.items():
+            for home in reading:
+                home.reopen(name)
+                home.feed(name, None, self._stream(name).clock, self._stream(name).watermark)
+        return state.watermark
+
     @property
     def streams(self) -> list[str]:
         """The streams that some query reads or some event came on."""

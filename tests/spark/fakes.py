@@ -53,6 +53,9 @@ class Store:
         def __init__(self, store: Store, name: str) -> None:
             self.store, self.name = store, name
 
+        def exists(self) -> bool:
+            return self.name in self.store.values
+
         def get(self) -> Any:
             value = self.store.values.get(self.name)
             return None if value is None else pickle.loads(value)

@@ -64,8 +64,13 @@ def victim(folder: Path, master: str) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        # Python and Java are one group; Spark's Python workers end when Java is gone.
+        # Java is a group of its own, and would end a moment after Python; its Python workers end with it.
+        java = [
+            number for number, command in descendants(process.pid).items() if "java" in command.split("\0")[0]
+        ]
         os.killpg(process.pid, signal.SIGKILL)
+        for number in java:
+            kill(number)
         process.wait()
 
 

@@ -117,3 +117,27 @@ def test_a_file_that_is_gone_does_not_stop_the_others(tmp_path: Path, lines: Lin
 def test_a_checkpoint_of_another_source_is_refused(tmp_path: Path, offset: Any) -> None:
     with pytest.raises(UsageError, match="another source"):
         Planner(tmp_path, start=offset).batch()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("endofstreams", "did you mean endOfStream"),
+        ("maxFilePerTrigger", "did you mean maxFilesPerTrigger"),
+        ("colour", "there are path, stream, syntax"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_known_one(
+    tmp_path: Path, name: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=f"the rdf source has no option {name}: {hint}"):
+        Planner(tmp_path, **{name: "1"})
+
+
+def test_options_are_known_in_small_and_capital_letters_and_those_that_spark_adds_are_none(
+    tmp_path: Path, lines: Lines
+) -> None:
+    put(tmp_path / "a.nt", lines(0, 9))
+    added = {"owner": "me", "provider": "rdf", "option.endofstream": "true"}
+    planner = Planner(tmp_path, ENDOFSTREAM="true", maxbytespertrigger="64", **added)
+    assert planner.text() == lines(0, 2)

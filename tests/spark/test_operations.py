@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from thalweg.cli import _main
 from thalweg.errors import UsageError
 from thalweg.io.progress import Interrupts
+from thalweg.spark import quiet
 from thalweg.spark.command import in_words
 from thalweg.spark.listener import COUNTED, Step, step_of
 from thalweg.spark.queries import Delivery, Steps, watch
@@ -110,14 +112,14 @@ def test_sigterm_is_a_wish_as_ctrl_c_is() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_stream_that_has_ended_is_not_followed(tmp_path: Path) -> None:
+def test_a_stream_that_has_ended_stays_so_until_there_is_more_of_it_or_it_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_bytes(chain(0, 3))
     limit = ReadAllAvailable()
     finite = RdfStreamReader(Options.of({"path": str(tmp_path), "endOfStream": "true"}))
     end = finite.latestOffset(finite.initialOffset(), limit)
     assert finite.latestOffset(end, limit) == end
-    with pytest.raises(UsageError, match="the stream has ended"):
-        RdfStreamReader(Options.of({"path": str(tmp_path)})).latestOffset(end, limit)
+    reopened = RdfStreamReader(Options.of({"path": str(tmp_path)})).latestOffset(end, limit)
+    assert reopened == {**end, "ended": False}
 
 
 class Scripted:
@@ -138,7 +140,10 @@ class Scripted:
         self.stopped = True
 
 
-def test_a_stop_waits_until_rows_that_were_told_are_committed_and_lets_no_others_be_told() -> None:
+def test_a_stop_waits_until_rows_that_were_told_are_committed_and_lets_no_others_be_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("thalweg.spark.queries._STOP", 0.1)
     batch: Any = SimpleNamespace(toArrow=ARROW.empty_table)
     told: list[Any] = []
     delivery = Delivery(lambda rows: told.append(list(rows)))
@@ -305,3 +310,26 @@ def test_a_run_follows_its_folder_and_goes_on_where_it_was_stopped(tmp_path: Pat
     assert [step["batch"] for step in told] == list(range(len(told)))
     assert sum(step["results"] for step in told) == len(rows)
     assert sum(step["quarantined"] for step in told) == len(lines_of(tmp_path / "bad.jsonl")) == 1
+
+
+def test_java_is_heard_until_its_query_is_being_stopped(capfd: pytest.CaptureFixture[str]) -> None:
+    script = "read line; echo $line >&2; read line; echo $line >&2"
+    with quiet.without_chatter():
+        process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, bufsize=0)
+    assert process.stdin is not None
+    process.stdin.write(b"14:40:37 ERROR Disk: full\n")
+    heard = ""
+    deadline = time.monotonic() + 20
+    while "Disk: full" not in heard and time.monotonic() < deadline:
+        heard += capfd.readouterr().err
+        time.sleep(0.05)
+    assert heard == "14:40:37 ERROR Disk: full\n"
+    quiet.mute()
+    process.stdin.write(b"14:40:38 ERROR ShuffleBlockFetcherIterator: interrupted\n")
+    process.wait(timeout=20)
+    for thread in threading.enumerate():
+        if thread.name == "thalweg-stderr":
+            thread.join(timeout=2)
+    assert capfd.readouterr().err == ""
+    with quiet.without_chatter():
+        assert not quiet._muted.is_set(), "the next session is heard"

@@ -53,6 +53,13 @@ def write(frame: Any, checkpoint: str, kind: str, **options: str) -> None:
     query.awaitTermination()
 
 
+def test_a_column_that_no_variable_has_is_refused_with_those_that_there_are(results: Any) -> None:
+    for frame in (results, results.where("op = '+'").withColumn("more", results["at"])):
+        with pytest.raises(UsageError, match=r"the query has no variable \?z: there are \?x, \?y"):
+            tw.spark.columns(frame, ["x", "z"])
+    assert tw.spark.columns(results, {"x": "string", "bindings": "term"}).columns[-1] == "x"
+
+
 @pytest.mark.parametrize("kind", ["parquet", "json"])
 def test_files_hold_the_rows_of_the_answer(
     spark: Any, results: Any, file: Path, tmp_path: Path, checkpoint: str, kind: str

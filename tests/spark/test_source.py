@@ -58,7 +58,7 @@ def test_a_restart_goes_on_at_the_exact_byte_and_sees_new_lines_and_new_files(
     assert pieces_of(spark, folder, checkpoint) == []
 
 
-def test_a_finite_stream_ends_with_its_last_piece_and_stays_ended(
+def test_a_finite_stream_ends_with_its_last_piece_and_goes_on_with_what_is_new(
     spark: Any, tmp_path: Path, checkpoint: str, lines: Lines
 ) -> None:
     file = tmp_path / "a.nt"
@@ -68,6 +68,9 @@ def test_a_finite_stream_ends_with_its_last_piece_and_stays_ended(
     assert [row.last for batch in batches for row in batch][-1] is True
     with file.open("ab") as more:
         more.write(b"\n" + lines(20, 21))
+    (batch,) = pieces_of(spark, file, checkpoint, endOfStream="true")
+    assert text_of([batch]) == b"\n" + lines(20, 21)
+    assert [row.last for row in batch] == [True]
     assert pieces_of(spark, file, checkpoint, endOfStream="true") == []
 
 

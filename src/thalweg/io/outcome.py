@@ -43,6 +43,8 @@ class Outcome:
     interrupted: bool = False
     failed: bool = False
     """A stream had input, and all of it was refused."""
+    unchanged: bool = False
+    """The run went on from a checkpoint, and nothing was new."""
     hints: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
@@ -65,6 +67,8 @@ class Outcome:
             + "".join(f", {count(number, *what.split(' ', 1))}" for what, number in more.items() if number)
         )
         state = "interrupted after " if self.interrupted else "failed after " if self.failed else ""
+        if self.unchanged:
+            state = "nothing new since the run before: "
         return [*self.hints, f"{state}{summary}"]
 
 

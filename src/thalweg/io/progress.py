@@ -41,8 +41,8 @@ class Meter:
 class Interrupts:
     """Ctrl-C and SIGTERM as a wish: the first sets `wanted`, so that a batch can end well; the second insists."""
 
-    def __init__(self) -> None:
-        self.wanted = False
+    def __init__(self, wanted: bool = False) -> None:
+        self.wanted = wanted
         self._before: dict[int, Any] = {}
         self._ours = threading.current_thread() is threading.main_thread()
 

@@ -7,7 +7,7 @@ instant is derived once it is complete: at one instant deletes apply before inse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
@@ -178,6 +178,22 @@ class DerivedStreams:
         return Derivation(
             rows, watermark, all(home.finished for home in homes), any(home.drains for home in homes)
         )
+
+    def derived_from(self, stream: str) -> list[str]:
+        """The streams that are made of a stream, also by way of others, in their order."""
+        found = {stream}
+        for name in self._order:
+            if any(not found.isdisjoint(producer.query.streams) for producer in self._producers[name]):
+                found.add(name)
+        return [name for name in self._order if name in found]
+
+    def check_reopened(self, stream: str, readers: Sequence[Streamset]) -> None:
+        """Refuses to go on with a stream that ended, if its producers would now make events that its readers passed."""
+        left = [producer.home.bound for producer in self._producers[stream] if not producer.home.drains]
+        if left and any(reader.bound > min(left) for reader in readers):
+            raise UsageError(
+                f"<{stream}> cannot go on after its end: a query that reads it has gone further with its other streams"
+            )
 
     def horizon(self, homes: list[Streamset]) -> int | None:
         """The earliest time of an event on a source stream that can still matter, or None where all of them do."""

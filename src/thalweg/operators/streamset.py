@@ -160,6 +160,10 @@ class Streamset:
         """Whether the order of the triples of an event matters: some window is [TRIPLES n]."""
         return any(isinstance(window, Count) and window.unit == TRIPLES for window in self._windows())
 
+    def reopen(self, stream: str) -> None:
+        """Takes an ended stream as running again. What comes on it before `bound` is late: the caller sees to that."""
+        self._queues[stream].finished = False
+
     def reach(self) -> int | None:
         """How long after an event the windows can still hold it; None: for ever."""
         windows = list(self._windows())

@@ -104,7 +104,10 @@ class Framer:
     def close(self) -> EventBatch:
         """What was still held back: the stream has ended."""
         if self.mode == "triples":
-            return self._emit_triples(-(-self._statements // self.per_event), ())
+            events = -(-self._statements // self.per_event)
+            # Where the stream goes on nevertheless, its next statement begins another event.
+            self._statements = events * self.per_event
+            return self._emit_triples(events, ())
         kernel.end_run(self._table, self._spare, self._control, self._queue)
         self._queue[self._queue[:, kernel.STATE] == kernel.WAITS, kernel.STATE] = kernel.REFUSED
         return self._emit_graphs(())

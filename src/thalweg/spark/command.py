@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from thalweg.answers import Row
 from thalweg.io.job import Job
 from thalweg.io.outcome import Outcome, conclude, count
-from thalweg.io.outputs import open_writer
 from thalweg.io.progress import Interrupts, Meter
-from thalweg.io.writers import Lines, Records, Writer
+from thalweg.io.writers import Lines
+from thalweg.spark import checkpoints
+from thalweg.spark.checkpoints import Fingerprint
 from thalweg.spark.conclusions import require_clean, seen_of
 from thalweg.spark.listener import Step
-from thalweg.spark.queries import run_files
-from thalweg.spark.sessions import require_java, session
+from thalweg.spark.outputs import Ledger, Sinks
+from thalweg.spark.queries import job_of, run_files
+from thalweg.spark.quiet import mute
+from thalweg.spark.sampling import kept_sizes
+from thalweg.spark.sessions import cores_here, require_java, session
 
 _LOOK = "1 second"
 """How often a run that follows its files looks for new lines."""
@@ -39,67 +42,113 @@ class OnSpark:
     @property
     def resumes(self) -> bool:
         """Whether an earlier run has left something to go on from, and with it outputs to add to."""
-        return self.checkpoint is not None and any((self.checkpoint / "commits").glob("[0-9]*"))
+        return self.checkpoint is not None and checkpoints.has_begun(self.checkpoint)
 
 
 def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     """Run a job on a local Spark to the end of its files, or until it is stopped."""
-    require_java()
     if not options.follow:
         job.files()
-    outcome = Outcome()
-    more = options.resumes
-    with (
-        tempfile.TemporaryDirectory(prefix="thalweg-", ignore_cleanup_errors=True) as folder,
-        open_writer(job.outputs.results, job.query, append=more) as writer,
-        Aside(Path(folder) / "quarantine", Records(job.outputs.quarantine, append=more)) as quarantine,
-        Aside(Path(folder) / "late", Records(job.outputs.late, append=more)) as late,
-        Lines(options.steps) as steps,
-    ):
-        told = _Told(job, meter, writer, steps, quarantine, late, outcome)
-        _run(job, options, told)
-        outcome.results = writer.rows
-    outcome.quarantined = max(outcome.quarantined, quarantine.records.count)
-    outcome.late = max(outcome.late, late.records.count)
-    seen = seen_of(job, told.sums, quarantine.records, late.records)
-    conclude(outcome, job, seen, endless=options.follow)
+    resumes = options.resumes
+    with ExitStack() as stack:
+        interrupts = stack.enter_context(Interrupts())
+        plan = Plan(job, options.shards or cores_here())
+        if options.checkpoint is not None:
+            # What is no checkpoint is refused before anything is written to it.
+            checkpoints.read(options.checkpoint)
+            stack.enter_context(checkpoints.claimed(options.checkpoint))
+            plan = Plan.of(job, options.checkpoint, options.shards)
+        require_java()
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="thalweg-", ignore_cleanup_errors=True)
+        )
+        sinks = _sinks(plan, options.checkpoint, Path(folder), more=resumes)
+        told = _Told(plan, meter, sinks, stack.enter_context(Lines(options.steps)), Outcome())
+        _run(plan, options, told, interrupts, stack)
+    outcome = told.outcome
+    outcome.results = sinks.rows
+    quarantine, late = sinks.quarantine.records, sinks.late.records
+    outcome.quarantined = max(outcome.quarantined, quarantine.count)
+    outcome.late = max(outcome.late, late.count)
+    outcome.unchanged = resumes and not told.sums and not outcome.interrupted
+    seen = seen_of(job, told.sums, quarantine, late)
+    # What a run that goes on has not seen, the runs before it may have.
+    seen = replace(seen, unmatched=[]) if resumes else seen
+    conclude(outcome, job, seen, endless=options.follow or resumes)
     return outcome
 
 
-class Aside:
-    """Records that tasks leave as files in a folder, brought into one output as they come."""
+@dataclass(frozen=True)
+class Plan:
+    """A job on Spark: over how many shards it is spread, by which sizes, and what a checkpoint says of it."""
 
-    def __init__(self, folder: Path, records: Records) -> None:
-        self.folder, self.records = folder, records
-        self._seen: set[str] = set()
+    job: Job
+    shards: int
+    sizes: dict[int, float] | None = None
+    fingerprint: Fingerprint | None = None
+    """What is to be noted in the checkpoint; None where it is there."""
 
-    def collect(self) -> None:
-        """Take over files that are new: a batch that ran again has only written its file again."""
-        for file in sorted(self.folder.glob("*.jsonl")):
-            if file.name not in self._seen:
-                self._seen.add(file.name)
-                with file.open(encoding="utf-8") as lines:
-                    self.records.write(map(json.loads, lines))
-        self.records.flush()
+    @classmethod
+    def of(cls, job: Job, folder: Path, shards: int | None) -> Plan:
+        """The plan of a run that has a checkpoint: that of the run before, if there was one; another is refused."""
+        found = checkpoints.read(folder)
+        if found is not None and not checkpoints.has_planned(folder):
+            checkpoints.forget(folder)  # of a run that broke off before its first batch
+            found = None
+        shards = shards or (cores_here() if found is None else found.shards)
+        mine = Fingerprint.of(job, shards)
+        if found is not None:
+            found.require(mine, folder)
+            # Spark knows the sources of a query by their order.
+            job = replace(job, inputs={stream: job.inputs[stream] for stream in found.streams})
+        # Queries that derive streams run in one shard.
+        sizes = None if job.derive else kept_sizes(str(folder), job.query, job.inputs)
+        mine = replace(
+            mine, job=job_of(job.query.text, shards=shards, sizes=sizes, **_answers(job)).fingerprint
+        )
+        if found is not None:
+            found.require(mine, folder)
+        return cls(job, shards, sizes, mine if found is None else None)
 
-    def __enter__(self) -> Aside:
-        return self
 
-    def __exit__(self, *failure: object) -> None:
-        self.collect()
-        self.records.close()
+def _answers(job: Job) -> dict[str, Any]:
+    """The options of `run` that decide the answers of a job."""
+    return {
+        "stream": job.query.streams[0],
+        "per_event": job.reading.per_event,
+        "rate": job.reading.rate,
+        "blank_nodes": job.reading.blank_nodes,
+        "time_predicate": job.reading.time_predicate,
+        "lateness": f"{job.lateness}us",
+        "drain": job.drain,
+        "derive": [producer.text for producer in job.derive],
+    }
+
+
+def _sinks(plan: Plan, checkpoint: Path | None, folder: Path, *, more: bool) -> Sinks:
+    """The outputs of a run. From here on, the next run with the checkpoint goes on with them."""
+    if checkpoint is None:
+        return Sinks(plan.job, folder)
+    ledger = Ledger(checkpoint, Sinks.paths(plan.job))
+    try:
+        if plan.fingerprint is not None and not checkpoints.has_planned(checkpoint):
+            plan.fingerprint.write(checkpoint)
+        return Sinks(plan.job, folder, ledger, append=more)
+    except BaseException:
+        if not more:
+            checkpoints.forget(checkpoint)
+            ledger.forget()
+        raise
 
 
 @dataclass
 class _Told:
     """Where a run on Spark tells what it finds: called with the sums after every batch."""
 
-    job: Job
+    plan: Plan
     meter: Meter
-    writer: Writer
+    sinks: Sinks
     steps: Lines
-    quarantine: Aside
-    late: Aside
     outcome: Outcome
     sums: dict[str, Any] = field(default_factory=dict)
     """Of the last batch; none before the first."""
@@ -109,13 +158,11 @@ class _Told:
         outcome.events, outcome.triples = sums["events"], sums["statements"]
         outcome.quarantined, outcome.late, outcome.untimed = sums["rejected"], sums["late"], sums["untimed"]
         self.sums = sums
-        self.quarantine.collect()
-        self.late.collect()
         self.steps.write(step.to_json())
         self.meter.update(
-            size=sums["bytes"], triples=outcome.triples, results=self.writer.rows, more=in_words(step, sums)
+            size=sums["bytes"], triples=outcome.triples, results=self.sinks.rows, more=in_words(step, sums)
         )
-        require_clean(self.job, sums, self.quarantine.records)
+        require_clean(self.plan.job, sums, self.sinks.quarantine.records)
 
 
 def in_words(step: Step, sums: dict[str, Any]) -> str:
@@ -135,49 +182,63 @@ def in_words(step: Step, sums: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _run(job: Job, options: OnSpark, told: _Told) -> None:
-    broken: list[BrokenPipeError] = []
+def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts, stack: ExitStack) -> None:
+    job, sinks = plan.job, told.sinks
+    failed: list[BaseException] = []
+    noted: list[int] = []
 
-    def out(rows: Iterator[Row]) -> None:
+    @contextmanager
+    def around(batch: int) -> Iterator[None]:
         # This runs in a thread that Spark calls: what goes wrong here reaches us only as Spark's own failure.
         try:
-            told.writer.write(rows)
-            told.writer.flush()
-        except BrokenPipeError as error:
-            broken.append(error)
+            with sinks.batch(batch):
+                yield
+            # A checkpoint of earlier days gets its fingerprint when its state has been found to be of this job.
+            if plan.fingerprint is not None and options.checkpoint is not None and not noted:
+                noted.append(batch)
+                plan.fingerprint.write(options.checkpoint)
+        except BaseException as failure:
+            failed.append(failure)
             raise
 
-    spark = session("thalweg-run", shards=options.shards)
+    answers = _answers(job) | ({} if plan.sizes is None else {"sizes": plan.sizes})
+    spark = None
     begin = time.perf_counter()
     try:
-        with Interrupts() as interrupts:
+        spark = session("thalweg-run", shards=plan.shards)
+        # Spark has set a handler of its own for Ctrl-C.
+        interrupts = stack.enter_context(Interrupts(interrupts.wanted))
+        if not interrupts.wanted:
             run_files(
                 job.query.text,
                 dict(job.inputs),
-                out,
+                sinks.write,
                 spark=spark,
                 checkpoint=None if options.checkpoint is None else str(options.checkpoint),
                 progress=told,
                 every=_LOOK if options.follow else None,
-                stop=lambda: interrupts.wanted,
-                stream=job.query.streams[0],
-                per_event=job.reading.per_event,
-                rate=job.reading.rate,
-                blank_nodes=job.reading.blank_nodes,
-                time_predicate=job.reading.time_predicate,
-                lateness=f"{job.lateness}us",
-                quarantine=str(told.quarantine.folder),
-                late=str(told.late.folder),
-                drain=job.drain,
-                derive=[producer.text for producer in job.derive],
+                stop=lambda: _is_wanted(interrupts),
+                around=around,
+                quarantine=str(sinks.quarantine.folder),
+                late=str(sinks.late.folder),
+                **answers,
             )
         told.outcome.interrupted = interrupts.wanted
     except KeyboardInterrupt:
+        mute()
         told.outcome.interrupted = True
     except Exception:
-        if broken:
-            raise broken[0] from None
+        if failed:
+            raise failed[0] from None
         raise
     finally:
         told.outcome.seconds = time.perf_counter() - begin
-        spark.stop()
+        if spark is not None:
+            spark.stop()
+
+
+def _is_wanted(interrupts: Interrupts) -> bool:
+    """Whether the run is to stop; from then on Java is not heard."""
+    if interrupts.wanted:
+        mute()
+    return interrupts.wanted

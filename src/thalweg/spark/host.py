@@ -150,7 +150,8 @@ class Host(StatefulProcessor):
         """Nothing is held for the task alone."""
 
     def _load(self) -> Header:
-        stored = self.header.get()
+        # Asked for a value that is not there, Spark logs a warning.
+        stored = self.header.get() if self.header.exists() else None
         if stored is None:
             return Header(self.job.fingerprint)
         form, job, token, version, digest, first, after, packed = stored

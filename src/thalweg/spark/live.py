@@ -74,7 +74,7 @@ class Standing:
     modes: dict[str, str] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     watermarks: dict[str, int] = field(default_factory=dict)
-    """Of streams that were silent for too long."""
+    """Of streams that were silent for too long, or that went on after an end."""
     heard: dict[str, int] = field(default_factory=dict)
     """When each stream was heard last, in milliseconds of the runner's clock."""
     matched: list[int] = field(default_factory=list)
@@ -151,6 +151,7 @@ class Live:
         """
         self.turn = turn = Turn()
         begun = perf_counter_ns()
+        self._reopen({arrival.stream for arrival in arrivals})
         for together in _together(arrivals):
             entry = self._take([arrivals[k] for k in together])
             if entry is not None:
@@ -173,13 +174,17 @@ class Live:
     def _take(self, arrivals: Sequence[Arrival]) -> Entry | None:
         """Apply chunks of one stream that belong together; their entry for the log, if they left rows."""
         stream = arrivals[0].stream
-        if stream in self.standing.ended:
-            return None
         entry = self._apply(stream, arrivals)
         if arrivals[-1].last:
             self.session.finish(stream, drain=self.job.drain)
             self.standing.ended.append(stream)
         return entry
+
+    def _reopen(self, streams: Collection[str]) -> None:
+        """Take ended streams as running again, all of a batch before its first chunk is applied."""
+        for stream in [stream for stream in self.standing.ended if stream in streams]:
+            self.standing.ended.remove(stream)
+            self.standing.watermarks[stream] = self.session.reopen(stream)
 
     def _apply(self, stream: str, arrivals: Sequence[Arrival]) -> Entry | None:
         mode = self.standing.modes.get(stream)
@@ -252,6 +257,9 @@ class Live:
             # The text of a query does not name the channels of a shard.
             queries = () if self.job.derive else (self.job.asked,)
             self._begin(restore(Session, b"".join(self._parts), queries=queries))
+            # A stream that had ended when the session was saved may have gone on; `resume` ends those that have not.
+            for stream in self.session.source_streams:
+                self.session.reopen(stream, tentatively=True)
             self._parts = []
 
     def _note(self, place: int, latest: int, rows: int) -> None:

@@ -28,7 +28,7 @@ class Piece:
 
     `source` is what the file is called in messages. `seq` is the number of bytes that the stream admitted
     before it: a total order that does not depend on how the range was cut. `last` marks the piece that ends a
-    finite stream; it may be empty.
+    finite stream. That piece may be empty (no path); so may one that reopens a stream.
     """
 
     path: str
@@ -230,7 +230,7 @@ def admit(
         touched += 1
         if room is not None:
             room -= end - begin
-    return Position(files, start.seq + taken, start.ended)
+    return Position(files, start.seq + taken)
 
 
 def plan(
@@ -260,9 +260,12 @@ def plan(
             pieces.append(Piece(path, source, low, cut, seq, kind))
             seq += cut - low
             low = cut
-    if end.ended and not start.ended:
+    # A stream that has ended goes on when there is more of it, and then ends again.
+    if end.ended and (pieces or not start.ended):
         if pieces:
             pieces.append(replace(pieces.pop(), last=True))
         else:
             pieces.append(Piece("", "", 0, 0, seq, syntax or "", last=True))
+    elif start.ended and not pieces and not end.ended:
+        pieces.append(Piece("", "", 0, 0, seq, syntax or ""))
     return pieces

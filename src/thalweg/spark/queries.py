@@ -7,11 +7,13 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
 from thalweg.answers import Row
 from thalweg.errors import ThalwegError, UsageError
@@ -25,12 +27,13 @@ from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host
 from thalweg.spark.jobs import Job
 from thalweg.spark.listener import COUNTED, Listener, Step
-from thalweg.spark.results import RESULT_SCHEMA, rows_of, unpack_results
+from thalweg.spark.results import VARIABLES, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
-from thalweg.spark.sessions import require_rocksdb
+from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
 from thalweg.spark.source import Options, register
 
-_MOST_SHARDS = 16
+_STOP, _MOMENT = 10.0, 0.5
+"""Seconds in which a query that ends its batches is stopped, and in which Spark knows of it."""
 _PATIENCE = 10.0
 """Seconds to wait, after the end of a query, for what Spark has to tell of it."""
 
@@ -65,26 +68,23 @@ def run(
     after the end of finite streams until the windows are empty.
 
     `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
-    16, unless told otherwise. `sizes` says how many triples fit each pattern (as `thalweg explain` numbers them), if
+    16, or, where these are Spark's own 200, as a local Spark has cores, unless told otherwise. `sizes` says how many
+    triples fit each pattern (as `thalweg explain` numbers them), if
     some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
     brings later may be late. `derive` holds CONSTRUCT queries whose output streams the query reads; all of them
     then run in one shard. `clocked` also counts the time of the reading, for measurements: Spark then repeats more
     than it must after a failure.
     """
-    reading = ReadOptions(
+    spark = events.sparkSession
+    job = job_of(
+        text,
+        shards=shards or usual_shards(spark),
+        stream=stream,
         mode=mode,
         per_event=per_event,
         rate=rate,
         blank_nodes=blank_nodes,
-        time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
-    )
-    spark = events.sparkSession
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions", "200") or "200")
-    job = Job.of(
-        text,
-        stream=stream,
-        options=reading,
-        shards=shards or min(partitions, _MOST_SHARDS),
+        time_predicate=time_predicate,
         sizes=sizes,
         clocked=clocked,
         lateness=lateness,
@@ -95,6 +95,7 @@ def run(
         derive=derive,
     )
     require_rocksdb(spark)
+    require_partitions(spark, job.reading.router.shares.shards)
     chunks = uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA)
     packed = (
         chunks.groupBy("key")
@@ -114,7 +115,43 @@ def run(
         )
     )
     blobs = packed.select("results").where("results is not null")
-    return blobs.mapInArrow(unpack_results, RESULT_SCHEMA)
+    return blobs.mapInArrow(unpack_results, _result_schema(job.reading.router.query.columns))
+
+
+def _result_schema(variables: Sequence[str]) -> T.StructType:
+    """`RESULT_SCHEMA`, whose bindings say in their metadata which variables there are."""
+    text, time = T.StringType(), T.TimestampType()
+    return T.StructType(
+        [
+            T.StructField("at", time),
+            T.StructField("op", text),
+            T.StructField("window", T.StructType([T.StructField(name, time) for name in ("start", "end")])),
+            T.StructField("event", text),
+            T.StructField("bindings", T.MapType(text, text), metadata={VARIABLES: list(variables)}),
+        ]
+    )
+
+
+def job_of(
+    text: str,
+    *,
+    shards: int,
+    mode: Mode | None = None,
+    per_event: int = 1,
+    rate: float | None = None,
+    blank_nodes: BlankNodes = "event",
+    time_predicate: str | None = None,
+    **more: Any,
+) -> Job:
+    """The job of a query with the options of `run`."""
+    reading = ReadOptions(
+        mode=mode,
+        per_event=per_event,
+        rate=rate,
+        blank_nodes=blank_nodes,
+        time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
+    )
+    return Job.of(text, options=reading, shards=shards, **more)
 
 
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
@@ -136,6 +173,7 @@ def run_files(
     source: Mapping[str, str] | None = None,
     every: str | None = None,
     stop: Callable[[], bool] | None = None,
+    around: Around = nullcontext,
     **options: Any,
 ) -> None:
     """Run a query over files to their end; `out` gets the rows of each batch in order.
@@ -148,6 +186,8 @@ def run_files(
 
     With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
     When `stop` says so, the run ends between two batches: rows that `out` has got are committed, others are not told.
+    `around` gives, for the number of a batch, the context in which `out` is called. What its end raises fails the
+    batch; after a failure, the last batch may come again, with the same number.
     """
     ends = {"endOfStream": "true"} if every is None else {}
     frames = [read(spark, path, **{"stream": iri, **ends, **(source or {})}) for iri, path in streams.items()]
@@ -160,7 +200,7 @@ def run_files(
     if "sizes" not in options and not options.get("derive"):
         parsed = parse(text, stream=options.get("stream"))
         options["sizes"] = kept_sizes(folder, parsed, streams, (source or {}).get("syntax"))
-    delivery = Delivery(out)
+    delivery = Delivery(out, around)
     steps: Steps = SimpleQueue()
     listener = Listener(steps.put, ended=steps.put)
     writer = run(events, text, **options).writeStream.foreachBatch(delivery)
@@ -178,28 +218,53 @@ def run_files(
             shutil.rmtree(folder, ignore_errors=True)
 
 
+Around = Callable[[int], AbstractContextManager[Any]]
 Steps = SimpleQueue[Step | str]
 """Steps of queries, and the id of a run that has ended."""
+
+
+class StoppedError(UsageError):
+    """A batch that is given up because its query is stopped.
+
+    Spark looks for this text in what Python raises, and then ends the query in silence. The error of a job that was
+    interrupted has it as well, followed by so long a trace that Spark's search overflows its stack.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the run is being stopped (py4j.protocol.Py4JJavaError: An error occurred while calling: "
+            "java.lang.InterruptedException)"
+        )
 
 
 class Delivery:
     """Hands the rows of each batch to `out`, until it is closed."""
 
-    def __init__(self, out: Callable[[Iterator[Row]], None]) -> None:
+    def __init__(self, out: Callable[[Iterator[Row]], None], around: Around = nullcontext) -> None:
         self.delivered = -1
         """The last batch whose rows `out` got."""
         self.closed = False
-        self._out = out
+        self.stopping = threading.Event()
+        """Spark is told to stop the query."""
+        self._out, self._around = out, around
         self._lock = threading.Lock()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Hand over a batch. A batch that comes too late for that fails, so that it is run again at a restart."""
-        # Each shard has its own part of an instant.
-        table = batch.toArrow().sort_by("at")
+        try:
+            # Each shard has its own part of an instant.
+            table = batch.toArrow().sort_by("at")
+        except Exception:
+            if self.closed:
+                raise StoppedError from None
+            raise
         with self._lock:
             if self.closed:
-                raise UsageError("the run is being stopped")
-            self._out(rows_of(table))
+                # Spark takes a failure for a part of the stop only after the stop.
+                self.stopping.wait(_STOP)
+                raise StoppedError
+            with self._around(number):
+                self._out(rows_of(table))
             self.delivered = number
 
     def close(self) -> None:
@@ -257,6 +322,7 @@ def watch(
         if stop is not None and stop() and not ended:
             delivery.close()
             if done >= delivery.delivered:
+                threading.Timer(_MOMENT, delivery.stopping.set).start()
                 query.stop()
 
 

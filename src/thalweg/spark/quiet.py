@@ -23,9 +23,20 @@ def is_chatter(line: bytes) -> bool:
     return _CHATTER.match(line) is not None
 
 
+_muted = threading.Event()
+
+
+def mute() -> None:
+    """Leave out all that Java writes from now on: its query is being stopped, and it logs tasks that it interrupts as
+    errors. What fails in earnest is raised here.
+    """
+    _muted.set()
+
+
 @contextmanager
 def without_chatter() -> Iterator[None]:
     """Processes started within write their errors through a filter, for as long as they live."""
+    _muted.clear()
     read, write = os.pipe()
     real = os.dup(2)
     os.dup2(write, 2)
@@ -41,5 +52,5 @@ def without_chatter() -> Iterator[None]:
 def _forward(read: int, target: int) -> None:
     with os.fdopen(read, "rb") as lines, os.fdopen(target, "wb", buffering=0) as out:
         for line in lines:
-            if not is_chatter(line):
+            if not is_chatter(line) and not _muted.is_set():
                 out.write(line)

@@ -34,6 +34,8 @@ ARROW = pa.schema(
         pa.field("bindings", pa.map_(pa.string(), pa.string())),
     ]
 )
+VARIABLES = "thalweg.variables"
+"""Where the column of the bindings says, in its metadata, which variables there are."""
 QUADS_SCHEMA = "at timestamp, value string"
 BLOB_SCHEMA = "shard int, results binary"
 _ROWS = 1 << 16

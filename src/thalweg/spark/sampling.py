@@ -19,7 +19,7 @@ from thalweg.spark.pieces import listing, local_path, syntax_of
 
 _SAMPLE = 4 << 20
 _FILES = 4
-_NAME = "thalweg-sizes.json"
+SIZES = "thalweg-sizes.json"
 
 
 def sampled_sizes(query: Query, streams: Mapping[str, str], syntax: str | None = None) -> dict[int, float]:
@@ -44,7 +44,7 @@ def kept_sizes(
     checkpoint: str, query: Query, streams: Mapping[str, str], syntax: str | None = None
 ) -> dict[int, float]:
     """The same; a checkpoint keeps what was found, for its state is spread by it."""
-    kept = Path(checkpoint) / _NAME
+    kept = Path(checkpoint) / SIZES
     if kept.exists():
         return {int(number): size for number, size in json.loads(kept.read_text()).items()}
     sizes = sampled_sizes(query, streams, syntax)

@@ -7,8 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UsageError
@@ -18,6 +22,10 @@ from thalweg.spark.source import register
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+PARTITIONS = "spark.sql.shuffle.partitions"
+STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
+_SPARKS_OWN = 200
+_MOST_SHARDS = 16
 JAVA_NEEDED = 17
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 # Java plans, and hands packed chunks and rows on: its second compiler would take more of the cores, for minutes, than
@@ -68,7 +76,7 @@ def session(
     `conf` adds or replaces Spark settings; write `__` for the dots: `spark__driver__memory="4g"`.
     """
     require_java()
-    cores = cores or min(os.cpu_count() or 1, 8)
+    cores = cores or cores_here()
     # Workers must be this very interpreter: Spark would take whatever python3 is first on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -83,7 +91,7 @@ def session(
         "spark.driver.memory": "2g",
         "spark.python.daemon.module": "thalweg.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(shards or cores),
+        PARTITIONS: str(shards or cores),
         "spark.sql.adaptive.enabled": "false",
         # Chunks are compressed already.
         "spark.shuffle.compress": "false",
@@ -97,9 +105,58 @@ def session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     with without_chatter():
+        _start_java({"spark.app.name": app, **settings})
         spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Java, unless it runs, in a process group of its own.
+
+    A signal to our group, as Ctrl-C sends it or a supervisor, would end Java and the workers in the middle of a batch.
+    This process gets it and ends them when the batch is done. If it is killed, Java ends as its input is closed.
+    """
+    if SparkContext._gateway is None:
+        conf = SparkConf().setAll(list(settings.items()))
+        gateway = launch_gateway(conf, popen_kwargs={"process_group": 0})
+        SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def cores_here() -> int:
+    """How many cores a local session takes, and over how many shards it spreads a query, unless told otherwise."""
+    return min(os.cpu_count() or 1, 8)
+
+
+def usual_shards(spark: SparkSession) -> int:
+    """Over how many shards a query is spread in a session, unless told otherwise.
+
+    As many as its shuffles have partitions; where nobody has chosen these, as a local Spark has cores.
+    """
+    partitions = int(spark.conf.get(PARTITIONS, None) or _SPARKS_OWN)
+    if partitions == _SPARKS_OWN and isinstance(spark, SparkSession):  # not of Connect
+        context = spark.sparkContext
+        if context.master.startswith("local["):
+            partitions = context.defaultParallelism
+    return min(partitions, _MOST_SHARDS)
+
+
+def require_partitions(spark: SparkSession, shards: int) -> None:
+    """Have the state of queries that are started from now on in as many partitions as there are shards.
+
+    A partition without a shard is a task with a state store of its own in every batch, and nothing to do. Shuffles
+    of other queries keep their number.
+    """
+    found = int(spark.conf.get(STATE_PARTITIONS, None) or spark.conf.get(PARTITIONS, None) or _SPARKS_OWN)
+    if found == shards:
+        return
+    try:
+        spark.conf.set(STATE_PARTITIONS, str(shards))
+    except Exception:  # as in the functions of a pipeline, which change no settings
+        warnings.warn(
+            f"the state would have {found} partitions, and the query has {shards}: set {PARTITIONS} to {shards}",
+            stacklevel=3,
+        )
 
 
 def require_rocksdb(spark: SparkSession) -> None:

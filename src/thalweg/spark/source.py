@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from glob import has_magic
 from typing import Any
 
@@ -34,6 +35,7 @@ from thalweg.spark.pieces import (
     Position,
     admissible,
     admit,
+    is_gzip,
     listing,
     local_path,
     plan,
@@ -49,6 +51,12 @@ _WAVES = 4
 _WORTH = 256 * MIB
 """Bytes that are worth a task of their own."""
 _READABLE = ".nt, .nq, .gz; others with option syntax"
+_OPTIONS = (
+    *("path", "stream", "syntax", "maxBytesPerTrigger", "maxFilesPerTrigger", "pieceBytes", "settle"),
+    *("endOfStream", "order", "partitions"),
+)
+_NAMES = {name.lower(): name for name in _OPTIONS}
+"""Options by the names that Spark compares, in small letters."""
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -66,6 +74,21 @@ def size_of(text: str, option: str) -> int:
             f"option {option} of the rdf source: {text!r} is not a size; write 4096, 64k, 16m or 1g"
         )
     return int(digits) * _UNITS[unit]
+
+
+def _is_of_a_table(name: str) -> bool:
+    """Whether Spark adds an option by itself, as it does for tables of its catalog."""
+    return name.startswith("option.") or name in ("owner", "provider", "location", "external", "comment")
+
+
+def _nearest(name: str) -> str:
+    """Which option was meant, or which there are.
+
+    >>> _nearest("endofstreams")
+    'did you mean endOfStream?'
+    """
+    near = get_close_matches(name.lower(), _NAMES, n=1)
+    return f"did you mean {_NAMES[near[0]]}?" if near else f"there are {', '.join(_OPTIONS)}"
 
 
 def _flag(text: str, option: str) -> bool:
@@ -94,6 +117,9 @@ class Options:
     def of(cls, given: Mapping[str, str]) -> Options:
         """Options from their texts; whatever is wrong is refused with a sentence."""
         options = {key.lower(): value for key, value in given.items()}
+        for name in given:
+            if name.lower() not in _NAMES and not _is_of_a_table(name.lower()):
+                raise UsageError(f"the rdf source has no option {name}: {_nearest(name)}")
         if "path" not in options:
             raise UsageError("the rdf source needs a path: .load(path) or .option('path', path)")
         path = local_path(options["path"])
@@ -172,6 +198,7 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.target: dict[str, int] | None = None
         self.shrunk: set[str] = set()
+        self.grown: set[str] = set()
         self.waiting = False
         self.seen: dict[str, tuple[int, int]] = {}
 
@@ -194,13 +221,6 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch within the limit; `start` itself where nothing is new."""
         position = Position.of_json(start)
-        if position.ended:
-            if not self.options.end_of_stream:
-                raise UsageError(
-                    "the checkpoint says that the stream has ended, and nothing comes after an end: "
-                    "start with a new checkpoint directory"
-                )
-            return start
         if self.options.end_of_stream and self.target is None:
             self.target = self._snapshot()
         bounded = not isinstance(limit, ReadAllAvailable)
@@ -211,11 +231,15 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max_bytes=self.options.max_bytes if bounded else None,
             max_files=self.options.max_files if bounded else None,
         )
-        if self.options.end_of_stream and all(
-            end.files.get(found.name, 0) >= reach for found, reach in available
-        ):
+        nothing_new = end.seq == position.seq
+        if not self.options.end_of_stream:
+            # One that ended and is now followed is reopened at once, so that streams beside it wait for it.
+            return start if nothing_new and not position.ended else end.to_json()
+        if nothing_new and position.ended:
+            return start
+        if all(end.files.get(found.name, 0) >= reach for found, reach in available):
             return Position(end.files, end.seq, ended=True).to_json()
-        return start if end.seq == position.seq else end.to_json()
+        return start if nothing_new else end.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The pieces of a batch, dealt to tasks so that each has about as many bytes."""
@@ -291,12 +315,24 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "it is read on when it has grown again",
                     file=sys.stderr,
                 )
-            if self.target is not None:
+            if done and file.size > done and is_gzip(file.path):
+                self._note_grown(file)
+                reach = done
+            elif self.target is not None:
                 reach = min(self.target.get(file.name, 0), max(file.size, done))
             else:
                 reach = self._reach(file, done, complete=False)
             reached.append((file, reach))
         return reached
+
+    def _note_grown(self, file: Found) -> None:
+        if file.name not in self.grown:
+            self.grown.add(file.name)
+            print(
+                f"thalweg: {file.path} has grown and is not read again, because it is gzipped; "
+                "put what is new into another file",
+                file=sys.stderr,
+            )
 
     def _reach(self, file: Found, done: int, *, complete: bool) -> int:
         """How far a file may be read now; where it was if it is gone since it was listed."""

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from thalweg.errors import UsageError
 from thalweg.io.graphs import ANSWER
-from thalweg.spark.results import QUADS_SCHEMA, pack_quads
+from thalweg.spark.results import QUADS_SCHEMA, VARIABLES, pack_quads
 
 TERM, STRING = "term", "string"
 _FIXED = ("at", "op", "window", "event", "bindings")
@@ -27,6 +27,7 @@ def columns(results: DataFrame, variables: Sequence[str] | Mapping[str, str]) ->
     A name alone, or the type `term`, gives the term as N-Triples. `string` gives IRIs and lexical forms bare; any other
     type of Spark (`long`, `double`, `boolean`, `timestamp`, `decimal(10, 2)`) is read from the lexical form. A value
     that its type does not allow is null; keep `bindings` beside it (`columns` leaves it where it is named) to see such.
+    A name that no variable of the query has is refused.
     """
     wanted = variables if isinstance(variables, Mapping) else dict.fromkeys(variables, TERM)
     if "bindings" not in results.columns:
@@ -35,6 +36,10 @@ def columns(results: DataFrame, variables: Sequence[str] | Mapping[str, str]) ->
         )
     if taken := [name for name in wanted if name in _FIXED and name != "bindings"]:
         raise UsageError(f"?{taken[0]} has the name of a column that is there: rename the variable")
+    known = results.schema["bindings"].metadata.get(VARIABLES)
+    if known is not None and (unknown := [name for name in wanted if name not in (*known, "bindings")]):
+        there = ", ".join(f"?{name}" for name in known) or "none"
+        raise UsageError(f"the query has no variable ?{unknown[0]}: there are {there}")
     made = [
         _typed(results["bindings"][name], kind).alias(name)
         for name, kind in wanted.items()
