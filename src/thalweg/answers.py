@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from thalweg.algebra.query import Query
-from thalweg.operators.streamset import BEGINNING, Streamset
+from thalweg.kernels.times import NO_TIME
+from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import Delta, View
 from thalweg.plan.program import shown_variables
 from thalweg.rdf.arena import Arena
@@ -48,8 +49,8 @@ class Stream:
     """What the session knows of a stream, whoever asks for it."""
 
     name: str
-    clock: int = BEGINNING
-    watermark: int = BEGINNING
+    clock: int = NO_TIME
+    watermark: int = NO_TIME
 
 
 @dataclass

@@ -21,11 +21,11 @@ from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.derived import DerivedStreams
-from thalweg.operators.streamset import BEGINNING, Columns, Strategy, Streamset
+from thalweg.operators.streamset import Strategy, Streamset
 from thalweg.plan.program import store_key
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
-from thalweg.rdf.events import EventBatch
+from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.ntriples import BlankNodes, Reader
 from thalweg.rdf.prune import Prune, Signature
 from thalweg.saving import restore, save
@@ -218,13 +218,13 @@ class Session:
         rest[0], rest[1], rest[3] = time, -self._pushes, _OPS[op]
         rest[2] = self.arena.intern(f"<{name}>".encode()) if name else 0
         times, event, named, ops = rest
-        rows: Columns = (times, event, named, chunk.s, chunk.p, chunk.o, ops)
+        rows = Rows(times, event, named, chunk.s, chunk.p, chunk.o, ops)
         if chunk.rejects:
             self._reject(chunk.rejects)
         state = self._stream(stream)
         if time < state.watermark:
             self._note_late(stream, time, state.watermark, -self._pushes)
-            rows = tuple(column[:0] for column in rows)
+            rows = rows[:0]
         self._take(state, rows, time, 1)
 
     def push_events(self, batch: EventBatch) -> None:
@@ -232,11 +232,11 @@ class Session:
         self._check_source(batch.stream)
         if batch.rejects:
             self._reject(batch.rejects)
-        rows: Columns = (batch.time, batch.event, batch.graph, batch.s, batch.p, batch.o, batch.op)
+        rows = batch.rows
         state = self._stream(batch.stream)
         late = self._late(state, batch)
         if late is not None:
-            rows = tuple(column[~late[batch.places]] for column in rows)
+            rows = rows[~late[batch.places]]
         self._take(state, rows, batch.clock, batch.events)
 
     def _check_source(self, stream: str) -> None:
@@ -245,11 +245,11 @@ class Session:
                 f"<{stream}> is derived from a registered query and takes no other events: push to another stream"
             )
 
-    def _take(self, state: Stream, rows: Columns, clock: int, events: int) -> None:
+    def _take(self, state: Stream, rows: Rows, clock: int, events: int) -> None:
         """Takes rows of events that are not late; `clock` is the largest time of an event, with or without rows."""
         stream = state.name
         self.stats.events += events
-        self.stats.triples += len(rows[0])
+        self.stats.triples += len(rows)
         homes = [home for home in self._sets if stream in home.streams]
         if not homes:
             self.stats.unheard += events
@@ -261,7 +261,7 @@ class Session:
             state.watermark = max(state.watermark, state.clock - self._lateness)
         for home in homes:
             home.feed(stream, rows, state.clock, state.watermark)
-        self._run(homes, len(rows[0]))
+        self._run(homes, len(rows))
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
         """Sets the watermark of one stream or of all source streams: no event before it will come."""
@@ -304,7 +304,7 @@ class Session:
                 self._derived.check_reopened(name, homes[name])
         state = self._stream(stream)
         bounds = [home.bound for reading in homes.values() for home in reading]
-        state.watermark = max(state.watermark, *bounds, BEGINNING)
+        state.watermark = max(state.watermark, *bounds, NO_TIME)
         for name, reading in homes.items():
             for home in reading:
                 home.reopen(name)
@@ -406,7 +406,7 @@ class Session:
         return reader
 
     def _watermark(self, name: str) -> int:
-        return self._streams[name].watermark if name in self._streams else BEGINNING
+        return self._streams[name].watermark if name in self._streams else NO_TIME
 
     def _late(self, state: Stream, batch: EventBatch) -> NDArray[np.bool_] | None:
         """Which events of a batch are late, if any; they are noted here, with or without rows.
@@ -418,7 +418,7 @@ class Session:
         if not len(times) or (times[0] >= state.watermark and bool((times[1:] >= times[:-1]).all())):
             return None
         before = np.maximum.accumulate(np.concatenate([[state.clock], times[:-1]]))
-        floor = np.where(before == BEGINNING, BEGINNING, before - self._lateness)
+        floor = np.where(before == NO_TIME, NO_TIME, before - self._lateness)
         floor = np.maximum(floor, state.watermark)
         late = (times < floor) & (times != NO_TIME)
         places = np.flatnonzero(late)
@@ -466,9 +466,9 @@ class Session:
             ordered = any(home.counts_triples for home in readers)
             made = self._derived.take(name, self.arena.texts if ordered else None)
             state = self._stream(name)
-            if not len(made.rows[0]) and made.watermark <= state.watermark and not made.finished:
+            if not len(made.rows) and made.watermark <= state.watermark and not made.finished:
                 continue
-            state.clock = max(state.clock, int(made.rows[0].max(initial=BEGINNING)))
+            state.clock = max(state.clock, int(made.rows.time.max(initial=NO_TIME)))
             state.watermark = max(state.watermark, made.watermark)
             for home in readers:
                 before = home.absent

@@ -20,7 +20,7 @@ from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
 
-FORMAT = 2
+FORMAT = 3
 
 
 def save(session: Any) -> bytes:
@@ -42,7 +42,9 @@ def save(session: Any) -> bytes:
         "homes": [
             {
                 "streams": list(home.streams),
-                "queries": [{"text": query.text, "default": query.streams[0]} for query, _ in home._queries],
+                "queries": [
+                    {"text": query.text, "default": query.streams[0]} for query, _ in home.registered
+                ],
                 "state": home.state(),
             }
             for home in homes
@@ -55,7 +57,7 @@ def save(session: Any) -> bytes:
 
 def _place(query: ContinuousQuery, homes: list[Streamset]) -> list[int]:
     home = query.home
-    return [homes.index(home), next(k for k, (_, view) in enumerate(home._queries) if view is query.view)]
+    return [homes.index(home), next(k for k, (_, view) in enumerate(home.registered) if view is query.view)]
 
 
 def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] = ()) -> Any:
@@ -90,7 +92,7 @@ def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] =
         session._sets.append(home)
     for place, number in state["queries"]:
         home = session._sets[place]
-        query, view = home._queries[number]
+        query, view = home.registered[number]
         session._add(ContinuousQuery(session.arena, query, view, home, session.tidy))
     session._derived.restore(state["derived"])
     return session

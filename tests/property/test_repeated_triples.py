@@ -49,7 +49,7 @@ def test_queries_over_repeated_triples_are_saved_restored_and_compacted_anywhere
         if data.draw(st.integers(0, 3)) == 0:  # as a store does when it has far more room than rows
             for home in run.session._sets:
                 for number in range(len(home._matcher.stores) if home._matcher is not None else 0):
-                    home._matcher.stores._cleared(number, home._bound)
+                    home._matcher.stores._cleared(number, home.bound)
                     home._matcher.stores._fit(number)
 
     feed(run, data.draw(arrivals(events)), data.draw, between)

@@ -98,7 +98,7 @@ def test_the_parts_of_a_product_are_given_back(window: str) -> None:
     session.advance(40_000)
     query.poll()
     (home,) = session._sets
-    assert home._products[0].held <= 16
+    assert home._routes._products[0].held <= 16
     assert not sizes(session)
 
 
@@ -200,7 +200,7 @@ def test_pushing_one_large_graph_leaves_no_large_buffers_behind() -> None:
     slow_events(session, [query], 10_000)
     (reader,) = session._readers.values()
     assert reader._out.nbytes + reader._pad.nbytes < 2**21
-    assert len(session._sets[0]._zeros) < 10_000
+    assert len(session._sets[0]._merge._zeros) < 10_000
     assert not sizes(session)
 
 

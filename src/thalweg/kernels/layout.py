@@ -34,7 +34,7 @@ DISPATCH_CELLS = 5
 PREDICATE = 2  # the mask of signatures with a constant predicate and nothing else
 
 # Columns of a solution; its bindings follow.
-OUT_UNIT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(6)
+OUT_UNIT, OUT_EVENT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = range(7)
 
 # What the kernel works with: the addresses of the arrays of a program and of a matcher, and their sizes. Numba takes
 # time for each array that it is called with, and counts references to each that it passes on.

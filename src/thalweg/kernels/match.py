@@ -89,7 +89,7 @@ from thalweg.kernels.layout import (
     WRITTEN,
 )
 from thalweg.kernels.memory import load64, store64
-from thalweg.kernels.solutions import tell
+from thalweg.kernels.solutions import emit_solution
 from thalweg.kernels.steps import choose, fits
 from thalweg.kernels.store import (
     DELETE,
@@ -97,8 +97,6 @@ from thalweg.kernels.store import (
     FIELDS,
     FULL_ROWS,
     INSERT,
-    KIND,
-    NOW,
     ROW_FROM,
     ROW_O,
     ROW_P,
@@ -235,7 +233,6 @@ def match(
 
         weight = np.int64(1) if op[i] == INSERT else np.int64(-1)
         new_row = row_address(desc, number)
-        now = load64(desc, KIND) == NOW
         stopped = False
         while r < n_ranges:
             end_of_range = load64(spans, RANGE_CELLS * r + 1)
@@ -257,8 +254,8 @@ def match(
                         if written > room:
                             stopped = True
                             break
-                        written += tell(
-                            at_context, node, written, weight, begin, event[i] if now else end, graph[i]
+                        written += emit_solution(
+                            at_context, node, written, event[i], weight, begin, end, graph[i]
                         )
                         e += 1
                         continue
@@ -294,8 +291,8 @@ def match(
                     if not fits(terms, load64(row, ROW_S), load64(row, ROW_P), load64(row, ROW_O), vars):
                         continue
                     if deepest:
-                        written += tell(
-                            at_context, node, written, weight, begin, event[i] if now else end, graph[i]
+                        written += emit_solution(
+                            at_context, node, written, event[i], weight, begin, end, graph[i]
                         )
                         continue
                     if load64(step, STEP_CHECKS) and not look_up_known(

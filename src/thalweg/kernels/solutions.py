@@ -19,6 +19,7 @@ from thalweg.kernels.layout import (
     NODES,
     OUT,
     OUT_BINDINGS,
+    OUT_EVENT,
     OUT_FROM,
     OUT_GRAPH,
     OUT_SIZE,
@@ -48,9 +49,10 @@ def members_of(node, nodes, parameters, known, last, values, bound):
 
 
 @njit(cache=True, nogil=True)
-def emit(row, unit, weight, begin, end, graph, bound, shown):
+def write_solution(row, unit, event, weight, begin, end, graph, bound, shown):
     """Writes a solution; the variables that it shows are listed at `shown`, ended by -1."""
     store64(row, OUT_UNIT, unit)
+    store64(row, OUT_EVENT, event)
     store64(row, OUT_WEIGHT, weight)
     store64(row, OUT_FROM, begin)
     store64(row, OUT_TO, end)
@@ -62,7 +64,7 @@ def emit(row, unit, weight, begin, end, graph, bound, shown):
 
 
 @njit(cache=True, nogil=True)
-def tell(context, node, written, weight, begin, end, graph):
+def emit_solution(context, node, written, event, weight, begin, end, graph):
     """Writes a solution, behind those that are written, for every member that it belongs to; answers how many."""
     bound = load64(context, VARIABLES)
     first, count = members_of(
@@ -78,6 +80,6 @@ def tell(context, node, written, weight, begin, end, graph):
     for member in range(first, first + count):
         unit = load64(load64(context, MEMBERS), member)
         shown = load64(context, OUTPUTS) + unit * load64(context, OUTPUTS_SIZE)
-        emit(row, unit, weight, begin, end, graph, bound, shown)
+        write_solution(row, unit, event, weight, begin, end, graph, bound, shown)
         row += load64(context, OUT_SIZE)
     return count

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from thalweg.algebra.windows import ELEMENTS, Count
 from thalweg.kernels.store import DELETE, EXPEL, INSERT, RETRACT
 from thalweg.operators.state import State
+from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
-Columns = tuple[Ints, ...]  # time, event, graph, s, p, o, op
 _NUMBER, _ROW = 0, 4  # the cells of a queued row: its number, s, p, o
 _FEW = 64
 
@@ -87,48 +87,44 @@ class Counting:
         self._pending = RowQueue()  # elements of the open step
         self._visible = RowQueue()  # elements of the content
         self._deletes = RowQueue()  # deletes that elements of the open step must meet
-        self._held: tuple[Ints, Columns] | None = None
+        self._held: tuple[Ints, Rows] | None = None
 
-    def step(self, feed: Ints, columns: Columns, bound: int) -> tuple[Columns, Ints]:
+    def step(self, feed: Ints, rows: Rows, bound: int) -> tuple[Rows, Ints]:
         """Takes rows in time order up to `bound`; gives the rows of its own feed, and the times of its reports."""
         if len(feed):
             mine = np.isin(feed, self._streams)
             if not mine.all():
-                feed, columns = feed[mine], tuple(column[mine] for column in columns)
+                feed, rows = feed[mine], rows[mine]
         if len(self._streams) > 1:
-            feed, columns = self._ordered(feed, columns, bound)
+            feed, rows = self._ordered(feed, rows, bound)
         if not len(feed):
-            return (), np.empty(0, np.int64)
-        return self._count(columns)
+            return Rows.empty(), np.empty(0, np.int64)
+        return self._count(rows)
 
-    def _ordered(self, feed: Ints, columns: Columns, bound: int) -> tuple[Ints, Columns]:
+    def _ordered(self, feed: Ints, rows: Rows, bound: int) -> tuple[Ints, Rows]:
         """Rows of several streams by time and stream; an instant waits until nothing can be added to it."""
         if self._held is not None:
-            if not len(feed):
-                feed, columns = self._held
-            else:
-                feed = np.concatenate([self._held[0], feed])
-                columns = tuple(np.concatenate(pair) for pair in zip(self._held[1], columns, strict=True))
+            feed = np.concatenate([self._held[0], feed])
+            rows = Rows.concat([self._held[1], rows])
         if not len(feed):
-            return feed, columns
-        order = np.lexsort((feed, columns[0]))
-        feed, columns = feed[order], tuple(column[order] for column in columns)
-        cut = int(np.searchsorted(columns[0], bound))
+            return feed, rows
+        order = np.lexsort((feed, rows.time))
+        feed, rows = feed[order], rows[order]
+        cut = int(np.searchsorted(rows.time, bound))
         # Copies, so that the rest does not keep what goes on.
-        rest = (feed[cut:].copy(), tuple(column[cut:].copy() for column in columns))
-        self._held = rest if cut < len(feed) else None
-        return feed[:cut], tuple(column[:cut] for column in columns)
+        self._held = (feed[cut:].copy(), rows[cut:].copy()) if cut < len(feed) else None
+        return feed[:cut], rows[:cut]
 
-    def _count(self, columns: Columns) -> tuple[Columns, Ints]:
-        time, event, _, s, p, o, op = columns
+    def _count(self, rows: Rows) -> tuple[Rows, Ints]:
+        time, event, _, s, p, o, op = rows.columns
         inserts = op == INSERT
         came, number = self._number(time[inserts], event[inserts])
         base, self.count = self.count, self.count + len(came)
         size, step = self.window.size, self.window.step
         reported = self.count // step * step
 
-        rows = np.stack([number, s[inserts], p[inserts], o[inserts]])
-        self._pending.add(rows[:, self._wanted_rows(rows)])
+        elements = np.stack([number, s[inserts], p[inserts], o[inserts]])
+        self._pending.add(elements[:, self._wanted_rows(elements)])
         entering = self._pending.take(reported)
         closing = (entering[_NUMBER] // step + 1) * step - 1
         seen = entering[_NUMBER] > closing - size
@@ -189,7 +185,7 @@ class Counting:
             "last_time": self._last_time,
             "instant_first": self._instant_first,
             "queues": [queue.rows() for queue in self._queues],
-            "held": None if self._held is None else [self._held[0], *self._held[1]],
+            "held": None if self._held is None else [self._held[0], *self._held[1].columns],
         }
 
     def restore(self, state: State) -> None:
@@ -200,7 +196,7 @@ class Counting:
             queue.add(rows)
         if state["held"] is not None:
             feed, *columns = state["held"]
-            self._held = (feed, tuple(columns))
+            self._held = (feed, Rows(*columns))
 
     @property
     def _queues(self) -> tuple[RowQueue, ...]:
@@ -209,7 +205,7 @@ class Counting:
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be told to the store."""
         ids = [queue.rows()[1:].ravel() for queue in self._queues]
-        return ids if self._held is None else [*ids, *self._held[1][2:6]]
+        return ids if self._held is None else [*ids, *self._held[1].ids]
 
     def clear(self) -> None:
         """Lets go of everything: nobody will ask any more."""
@@ -224,8 +220,8 @@ class Counting:
     @property
     def nbytes(self) -> int:
         """The memory of the elements that are kept."""
-        held = () if self._held is None else (self._held[0], *self._held[1])
-        return sum(queue.nbytes for queue in self._queues) + sum(column.nbytes for column in held)
+        held = 0 if self._held is None else self._held[0].nbytes + self._held[1].nbytes
+        return sum(queue.nbytes for queue in self._queues) + held
 
 
 def _part(time: Ints, closing: Ints, phase: int, op: int, rows: Ints) -> Ints:
@@ -236,10 +232,10 @@ def _part(time: Ints, closing: Ints, phase: int, op: int, rows: Ints) -> Ints:
     return part
 
 
-def _merged(parts: list[Ints]) -> Columns:
+def _merged(parts: list[Ints]) -> Rows:
     """The rows of all parts by time; within an instant deletes first, then report by report."""
     feed = np.concatenate(parts, axis=1)
     if feed.shape[1] > 1:
         feed = feed[:, np.lexsort(feed[3::-1])]
     time, _, _, number, s, p, o, op = feed
-    return (time, number, np.zeros(len(time), np.int64), s, p, o, op)
+    return Rows(time, number, np.zeros(len(time), np.int64), s, p, o, op)

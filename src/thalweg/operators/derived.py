@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from thalweg.algebra.query import Query
 from thalweg.errors import QueryError, UsageError
 from thalweg.operators.feeds import in_order
+from thalweg.operators.spans import Changes
 from thalweg.operators.state import State
-from thalweg.operators.streamset import Columns, Streamset
-from thalweg.operators.timeline import consolidate
+from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import Delta, View
+from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
 Texts = Callable[[Ints], list[str]]
@@ -40,7 +41,7 @@ class Tap:
         """Takes a delta of the query, in time order."""
         self._waiting.append(delta)
 
-    def take(self, until: int, first: int, texts: Texts | None) -> Columns:
+    def take(self, until: int, first: int, texts: Texts | None) -> Rows:
         """The rows of the events up to `until`, an instant that is complete; events are numbered from `first` on.
 
         The order of events, and with `texts` also that of the triples of an event, does not depend on how the input
@@ -53,7 +54,8 @@ class Tap:
         delta = delta[complete & (delta.op != 0)]
         at, op, graph, event, ids = delta.columns
         if self._signed:
-            at, op, ids = consolidate(at, op, ids)
+            netted = Changes(at, op, ids).consolidated()
+            at, op, ids = netted.time, netted.weight, netted.rows
             graph = event = np.zeros(len(at), np.int64)
             order = np.lexsort((op, at))
         else:
@@ -69,7 +71,7 @@ class Tap:
             order = np.array(sorted(range(len(written)), key=written.__getitem__), np.intp)
             at, op, graph, ids = at[order], op[order], graph[order], ids[order]
         s, p, o = np.ascontiguousarray(ids.T)
-        return at, number, graph, s, p, o, op
+        return Rows(at, number, graph, s, p, o, op)
 
     def live_ids(self) -> list[Ints]:
         """The term ids of what waits."""
@@ -98,7 +100,7 @@ class _Producer:
 class Derivation(NamedTuple):
     """What is new on a derived stream: rows of whole events, and how far its producers have come."""
 
-    rows: Columns
+    rows: Rows
     watermark: int
     finished: bool
     drain: bool
@@ -170,10 +172,10 @@ class DerivedStreams:
         for producer in producers:
             settled = producer.view.settled(producer.home.bound)
             rows = producer.tap.take(settled, self._events[stream], texts)
-            if len(rows[0]):
-                self._events[stream] = int(rows[1][-1]) + 1
+            if len(rows):
+                self._events[stream] = int(rows.event[-1]) + 1
             parts.append(rows)
-        _, rows = in_order(np.empty(sum(len(part[0]) for part in parts), np.int64), parts)
+        _, rows = in_order(np.empty(sum(map(len, parts)), np.int64), parts)
         homes = [producer.home for producer in producers]
         return Derivation(
             rows, watermark, all(home.finished for home in homes), any(home.drains for home in homes)

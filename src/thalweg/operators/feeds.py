@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.windows import Count
-from thalweg.operators.counting import Columns, Counting
+from thalweg.operators.counting import Counting
 from thalweg.operators.state import State
 from thalweg.operators.views import View
 from thalweg.plan.program import (
@@ -20,6 +20,7 @@ from thalweg.plan.program import (
     store_key,
     wanted_predicates,
 )
+from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
 
@@ -45,21 +46,19 @@ class CountFeeds:
     def __len__(self) -> int:
         return len(self._countings)
 
-    def step(self, feed: Ints, columns: Columns, bound: int) -> tuple[Ints, Columns]:
+    def step(self, feed: Ints, rows: Rows, bound: int) -> tuple[Ints, Rows]:
         """The rows together with the feeds of windows by count, which follow the others of their instant."""
-        feeds, parts = [feed], [columns]
+        feeds, parts = [feed], [rows]
         for number, counting in enumerate(self._countings):
             if number in self._gone:
                 continue
-            derived, reports = counting.step(feed, columns, bound)
+            derived, reports = counting.step(feed, rows, bound)
             for view in self._listeners[number]:
                 view.tick(reports)
-            if derived and len(derived[0]):
-                feeds.append(np.full(len(derived[0]), self._streams + number, np.int64))
+            if len(derived):
+                feeds.append(np.full(len(derived), self._streams + number, np.int64))
                 parts.append(derived)
-        if len(parts) == 1:
-            return feed, columns
-        return in_order(np.concatenate(feeds), [part for part in parts if part])
+        return in_order(np.concatenate(feeds), parts) if len(parts) > 1 else (feed, rows)
 
     def leave(self, view: View, windows: Set[StoreKey]) -> None:
         """Lets go of a view, and of what other windows than these have counted: nobody will ask any more."""
@@ -101,29 +100,26 @@ def _ticks(query: Query, key: object) -> bool:
     )
 
 
-def in_order(feed: Ints, parts: Sequence[Columns]) -> tuple[Ints, Columns]:
+def in_order(feed: Ints, parts: Sequence[Rows]) -> tuple[Ints, Rows]:
     """Parts as one, by time; rows of an instant stay in the order of the parts."""
-    columns = parts[0]
-    if len(parts) > 1:
-        columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-    time = columns[0]
-    if len(time) > 1 and (time[1:] < time[:-1]).any():
-        order = np.argsort(time, kind="stable")
-        feed, columns = feed[order], tuple(column[order] for column in columns)
-    return feed, columns
+    rows = Rows.concat(parts)
+    if len(rows) > 1 and (rows.time[1:] < rows.time[:-1]).any():
+        order = np.argsort(rows.time, kind="stable")
+        feed, rows = feed[order], rows[order]
+    return feed, rows
 
 
-def split(parts: Sequence[Columns], bound: int) -> tuple[list[Columns], list[Columns]]:
+def split(parts: Sequence[Rows], bound: int) -> tuple[list[Rows], list[Rows]]:
     """Rows with a time up to `bound`, and the others."""
-    due: list[Columns] = []
-    later: list[Columns] = []
-    for columns in parts:
-        early = columns[0] <= bound
+    due: list[Rows] = []
+    later: list[Rows] = []
+    for rows in parts:
+        early = rows.time <= bound
         if early.all():
-            due.append(columns)
+            due.append(rows)
         elif not early.any():
-            later.append(columns)
+            later.append(rows)
         else:
-            due.append(tuple(column[early] for column in columns))
-            later.append(tuple(column[~early] for column in columns))
+            due.append(rows[early])
+            later.append(rows[~early])
     return due, later

@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from thalweg.kernels import layout
 from thalweg.kernels.match import match
 from thalweg.kernels.store import FOREVER, NEVER
+from thalweg.operators.spans import Spans
 from thalweg.operators.state import State
 from thalweg.operators.windows import WindowStores
 from thalweg.plan.program import Program
+from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
 _ROOM = 4096
@@ -36,9 +38,7 @@ class Matcher:
         self._settled = 0  # solutions found when memory was last given back
         self._make_room()
 
-    def step(
-        self, feed: Ints, time: Ints, event: Ints, graph: Ints, s: Ints, p: Ints, o: Ints, op: Ints
-    ) -> Iterator[Ints]:
+    def step(self, feed: Ints, rows: Rows) -> Iterator[Spans]:
         """Applies inserts and deletes in time order; yields solutions in parts, each good until the next."""
         cursor = self._cursor
         cursor[:] = 0
@@ -46,25 +46,25 @@ class Matcher:
         while True:
             status = match(
                 feed,
-                op,
-                time,
-                event,
-                graph,
-                s,
-                p,
-                o,
+                rows.op,
+                rows.time,
+                rows.event,
+                rows.graph,
+                rows.s,
+                rows.p,
+                rows.o,
                 self._context,
                 cursor,
                 self.counters,
             )
             if status == layout.GROW:
                 store, shortage = divmod(int(cursor[layout.DETAIL]), 16)
-                self.stores.grow(store, -shortage, int(time[cursor[layout.AT_ROW]]))
+                self.stores.grow(store, -shortage, int(rows.time[cursor[layout.AT_ROW]]))
                 continue
             written = int(cursor[layout.WRITTEN])
             if written:
                 self.counters[layout.FOUND] += written
-                yield self._out[:written]
+                yield Spans(self._out[:written])
                 cursor[layout.WRITTEN] = 0
             if status == layout.DONE:
                 return

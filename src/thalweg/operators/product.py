@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO, OUT_WEIGHT
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_EVENT, OUT_FROM, OUT_GRAPH, OUT_TO, OUT_WEIGHT
 from thalweg.kernels.store import FOREVER
+from thalweg.operators.spans import Spans
 from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]
@@ -32,21 +33,21 @@ class Product:
             self._parts
         )  # by part: when half of what was kept will have ended
 
-    def step(self, part: int, solutions: Ints) -> Ints:
+    def step(self, part: int, spans: Spans) -> Spans:
         """Takes new solutions of one part, in time order; answers the solutions of the query that they make."""
-        new = solutions[:, : OUT_BINDINGS + len(self._columns[part])].copy()
+        new = spans.cells[:, : OUT_BINDINGS + len(self._columns[part])].copy()
         combined = self._widened(part, new)
         for other, known in enumerate(self._parts):
             if other != part:
                 combined = self._met(combined, other, known)
         self._parts[part] = np.concatenate([self._parts[part], new])
-        return combined
+        return Spans(combined)
 
     def tidy(self, now: int, event: int) -> None:
         """Lets go of what no later solution can meet: none begins before `now`, or belongs to an earlier event."""
         for part, known in enumerate(self._parts):
             if self._per_event:
-                self._parts[part] = known[known[:, OUT_TO] == event]
+                self._parts[part] = known[known[:, OUT_EVENT] == event]
             elif len(known) > self._tidy_at[part]:
                 self._tidy(part, now)
 
@@ -72,7 +73,7 @@ class Product:
         self._parts[part] = known
         self._tidy_at[part] = max(_FEW, 2 * len(known))
         self._half_at[part] = int(FOREVER)
-        if len(known) and not self._per_event:  # there the end is a number of an event
+        if len(known) and not self._per_event:
             middle = len(known) // 2
             self._half_at[part] = int(np.partition(known[:, OUT_TO], middle)[middle])
 
@@ -111,8 +112,8 @@ class Product:
         """Each combined row with each row of another part that lives at the same time."""
         left = np.repeat(np.arange(len(combined)), len(known))
         right = np.tile(np.arange(len(known)), len(combined))
-        if self._per_event:  # the end of such a solution is the number of its event
-            meet = combined[left, OUT_TO] == known[right, OUT_TO]
+        if self._per_event:
+            meet = combined[left, OUT_EVENT] == known[right, OUT_EVENT]
         else:
             begin = np.maximum(combined[left, OUT_FROM], known[right, OUT_FROM])
             end = np.minimum(combined[left, OUT_TO], known[right, OUT_TO])

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.windows import Count, Range, Unbounded, Window
-from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_UNIT, OUT_WEIGHT
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_EVENT, OUT_FROM, OUT_TO, OUT_UNIT, OUT_WEIGHT
 from thalweg.kernels.store import EXPEL, FOREVER, INSERT
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.runs import runs
-from thalweg.operators.timeline import consolidate
+from thalweg.operators.spans import Changes, Spans
 from thalweg.plan.program import Program
+from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
 Triple = tuple[int, int, int]
@@ -110,11 +111,11 @@ class Reevaluator:
         self._instants: list[int] = []
         self.evaluations = 0
 
-    def step(self, feed: Ints, columns: tuple[Ints, ...], bound: int) -> Iterator[Ints]:
+    def step(self, feed: Ints, rows: Rows, bound: int) -> Iterator[Spans]:
         """Applies rows in time order and evaluates every instant up to `bound` that changes a content."""
         feeds = self.program.feeds
         if len(feed):
-            time, event, _, s, p, o, op = columns
+            time, event, _, s, p, o, op = rows.columns
             for start, end in runs(time):
                 at = int(time[start])
                 yield from self._evaluate(at - 1)
@@ -134,7 +135,7 @@ class Reevaluator:
         for content in self._contents:
             yield content.ids()
 
-    def _evaluate(self, until: int) -> Iterator[Ints]:
+    def _evaluate(self, until: int) -> Iterator[Spans]:
         while self._instants and self._instants[0] <= until:
             at = heapq.heappop(self._instants)
             while self._instants and self._instants[0] == at:
@@ -142,7 +143,7 @@ class Reevaluator:
             if at != FOREVER:
                 yield from self._difference(at)
 
-    def _difference(self, at: int) -> Iterator[Ints]:
+    def _difference(self, at: int) -> Iterator[Spans]:
         self.evaluations += 1
         contents = [content.alive(at) for content in self._contents]
         for content in self._contents:
@@ -151,10 +152,11 @@ class Reevaluator:
         s, p, o = np.concatenate(contents).T.copy()
         same = np.full(len(s), at, np.int64)
         one = np.ones(len(s), np.int64)
-        parts = [part.copy() for part in Matcher(self._snapshot).step(feed, same, one, 0 * one, s, p, o, one)]
+        rows = Rows(same, one, 0 * one, s, p, o, one)
+        parts = [part.cells.copy() for part in Matcher(self._snapshot).step(feed, rows)]
         width = OUT_BINDINGS + max((len(unit.shown) for unit in self.program.units), default=0)
         now = np.concatenate([np.empty((0, width), np.int64), *parts])
-        now[:, OUT_FROM], now[:, OUT_TO], now[:, OUT_WEIGHT] = at, FOREVER, 0
+        now[:, OUT_FROM], now[:, OUT_TO], now[:, OUT_WEIGHT], now[:, OUT_EVENT] = at, FOREVER, 0, 0
         for number, unit in enumerate(
             self.program.units
         ):  # the kernel leaves alone what a unit does not show
@@ -163,8 +165,8 @@ class Reevaluator:
         both[:, OUT_FROM] = at
         weights = np.concatenate([np.ones(len(now), np.int64), -np.ones(len(self._answer), np.int64)])
         self._answer = now
-        _, weights, changed = consolidate(np.full(len(both), at, np.int64), weights, both)
-        changed = changed.copy()
-        changed[:, OUT_WEIGHT] = weights
+        changes = Changes(np.full(len(both), at, np.int64), weights, both).consolidated()
+        changed = changes.rows.copy()
+        changed[:, OUT_WEIGHT] = changes.weight
         if len(changed):
-            yield changed[np.argsort(changed[:, OUT_UNIT], kind="stable")]
+            yield Spans(changed[np.argsort(changed[:, OUT_UNIT], kind="stable")])

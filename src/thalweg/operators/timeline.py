@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from thalweg.kernels import rowmap, timeline
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_WEIGHT
 from thalweg.kernels.store import FOREVER
+from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 
 Ints = NDArray[np.int64]
@@ -45,9 +46,9 @@ class Timeline:
         """The earliest instant that waits."""
         return int(self._marks[timeline.DUE]) if self._marks[timeline.WAITING] else None
 
-    def schedule(self, solutions: Ints) -> None:
+    def schedule(self, spans: Spans) -> None:
         """Adds the beginning and the end of each solution's life."""
-        self._schedule(solutions, in_order=True)
+        self._schedule(spans.cells, in_order=True)
 
     def _schedule(self, solutions: Ints, *, in_order: bool) -> None:
         done = False
@@ -60,9 +61,9 @@ class Timeline:
                 self._clear()
                 solutions, in_order = np.concatenate([solutions[:, : waiting.shape[1]], waiting]), False
 
-    def pop(self, until: int) -> tuple[Ints, Ints, Ints]:
-        """Takes what is due at or before `until`: times in order, weights, rows."""
-        parts: list[tuple[Ints, Ints, Ints]] = []
+    def pop(self, until: int) -> Changes:
+        """Takes what is due at or before `until`, in time order."""
+        parts: list[Changes] = []
         room = 256
         while self._marks[timeline.WAITING] and self._marks[timeline.DUE] <= until:
             room = max(min(4 * room, len(self)), timeline.BLOCK)
@@ -71,14 +72,8 @@ class Timeline:
             taken, wanted = timeline.pop(self._marks, until, times, weights, rows)
             if wanted:
                 self._make_room(0, wanted, 0)
-            parts.append((times[:taken], weights[:taken], rows[:taken]))
-        if len(parts) == 1:
-            return parts[0]
-        if not parts:
-            none = np.empty(0, np.int64)
-            return none, none, np.empty((0, self._width), np.int64)
-        times, weights, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return times, weights, rows
+            parts.append(Changes(times[:taken], weights[:taken], rows[:taken]))
+        return Changes.concat(parts, self._width)
 
     def rows(self) -> Ints:
         """The bindings of everything that waits."""
@@ -144,11 +139,11 @@ class Timeline:
             self._clear()
             if cancels:
                 waiting = waiting[np.argsort(waiting[:, OUT_FROM], kind="stable")]
-                times, weights, rows = consolidate(
-                    waiting[:, OUT_FROM], waiting[:, OUT_WEIGHT], waiting[:, OUT_BINDINGS:]
-                )
-                waiting = waiting[: len(times)]
-                waiting[:, OUT_FROM], waiting[:, OUT_WEIGHT], waiting[:, OUT_BINDINGS:] = times, weights, rows
+                spans = Spans(waiting)
+                left = Changes(spans.begin, spans.weight, spans.bindings).consolidated()
+                waiting = waiting[: len(left)]
+                waiting[:, OUT_FROM], waiting[:, OUT_WEIGHT] = left.time, left.weight
+                waiting[:, OUT_BINDINGS:] = left.rows
             if len(waiting):
                 self._schedule(waiting, in_order=False)
         return spare == 0 or self._room <= self._enough(len(self))
@@ -234,24 +229,3 @@ class CountedRows:
     def nbytes(self) -> int:
         """The memory of the map."""
         return self._slots.nbytes + self._rows.nbytes + self._counts.nbytes
-
-
-def consolidate(times: Ints, weights: Ints, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """Signed rows in time order, netted within each instant."""
-    if not len(times) or (weights > 0).all() or (weights < 0).all():
-        return times, weights, rows
-    size, rows = len(times), np.ascontiguousarray(rows)
-    scratch = 4
-    while scratch < 2 * size:
-        scratch *= 2
-    out = np.empty(size, np.int64), np.empty(size, np.int64), np.empty_like(rows)
-    left = rowmap.consolidate(
-        times,
-        weights,
-        rows,
-        np.empty(scratch, np.int64),
-        np.empty_like(rows),
-        np.empty(size, np.int64),
-        *out,
-    )
-    return out[0][:left], out[1][:left], out[2][:left]

@@ -1,7 +1,7 @@
 """Views: how the changing answer of a query becomes a stream of rows (relation to stream).
 
-All views are made of one thing, the signed rows of the timeline. Deltas are shown as soon as they are known, an
-instant possibly in parts. RSTREAM, ISTREAM and DSTREAM speak of an instant once, when it is complete.
+All views are made of one thing, the changes of a pipeline. Deltas are emitted as soon as they are known, an instant
+possibly in parts. RSTREAM, ISTREAM and DSTREAM emit an instant once, when it is complete.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from thalweg.algebra.query import Query
 from thalweg.algebra.windows import Count, Range
 from thalweg.errors import DataError
 from thalweg.instants import show_instant
-from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_GRAPH, OUT_TO
+from thalweg.kernels.layout import OUT_FROM
+from thalweg.kernels.times import NO_TIME
+from thalweg.operators.pipeline import Pipeline
 from thalweg.operators.runs import runs
+from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
-from thalweg.operators.template import Template
-from thalweg.operators.timeline import CountedRows, Timeline, consolidate
-from thalweg.plan.program import shown_variables
+from thalweg.operators.timeline import CountedRows
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
-_NEVER = int(np.iinfo(np.int64).min)
 MOST_REPORTS = 10_000_000
 """Reports of RSTREAM that one step of time may ask for."""
 
@@ -93,38 +93,29 @@ def view_of(query: Query, arena: Arena) -> View:
 
 
 class View:
-    """Turns solutions with a lifetime into deltas. `step` takes solutions, `advance` a watermark.
-
-    With a template, what is shown is the set of the triples that the solutions give.
-    """
+    """Turns the changing answer of a query into deltas. `step` takes solutions, `advance` a watermark."""
 
     def __init__(self, query: Query, arena: Arena) -> None:
-        self.width = self._bound = len(shown_variables(query))
-        self.distinct = query.distinct
-        self._template: Template | None = None
-        if query.template is not None:
-            self._template = Template(query, arena)
-            self.width, self.distinct = 3, True
+        self._pipeline = Pipeline(query, arena)
+        self.width = self._pipeline.width
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
         # watermark is there. Any other instant is complete once it is passed.
         windows = [source.window for source in query.sources]
         self._whole = 0 if all(isinstance(w, Range) and w.early for w in windows) else 1
-        self._timeline = Timeline(self._bound)
-        self._counts = CountedRows(self.width)
         self._out: list[Delta] = []
         self.on_delta: Callable[[Delta], None] | None = None
         """Called with each delta, for the stream that is derived from this query."""
         self._untaken = 0
 
-    def step(self, solutions: Ints) -> None:
-        """Takes solutions as the match kernel writes them; the array may be reused afterwards."""
-        self._timeline.schedule(solutions)
+    def step(self, spans: Spans) -> None:
+        """Takes solutions; their cells may be reused afterwards."""
+        self._pipeline.schedule(spans)
 
     def tick(self, reports: Ints) -> None:
-        """Hears at which instants a window by count is reported; only RSTREAM repeats an answer then."""
+        """Takes the instants at which a window by count is reported; only RSTREAM repeats an answer then."""
 
     def advance(self, watermark: int) -> None:
-        """Shows what is settled by the watermark."""
+        """Emits what is settled by the watermark."""
         raise NotImplementedError
 
     def poll(self) -> Delta:
@@ -134,30 +125,27 @@ class View:
 
     def give_back(self, spare: int = 0) -> bool:
         """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
-        done = self._timeline.give_back(spare)
-        return self._counts.give_back(spare) and done
+        return self._pipeline.give_back(spare)
 
     def clear(self) -> None:
         """Lets go of everything: nobody will ask any more."""
-        self._timeline, self._counts = Timeline(self._bound), CountedRows(self.width)
+        self._pipeline.clear()
         self.poll()
 
     @property
     def held(self) -> int:
         """How many rows wait, are counted, or have not been taken by a poll."""
-        return len(self._timeline) + len(self._counts) + self._untaken
+        return self._pipeline.held + self._untaken
 
     @property
     def due(self) -> int | None:
-        """The earliest instant at which something will be shown without a further triple."""
-        return self._timeline.due
+        """The earliest instant at which something will be emitted without a further triple."""
+        return self._pipeline.due
 
     def live_ids(self) -> list[Ints]:
-        """The term ids that are still to be shown."""
+        """The term ids that are still to be emitted."""
         return [
-            *([self._template.constants] if self._template is not None else []),
-            self._timeline.rows().ravel(),
-            self._counts.content()[0].ravel(),
+            *self._pipeline.live_ids(),
             *(delta.ids.ravel() for delta in self._out),
             *(delta.graph for delta in self._out),
         ]
@@ -165,46 +153,29 @@ class View:
     @property
     def nbytes(self) -> int:
         """The memory of what waits or is counted."""
-        return self._timeline.nbytes + self._counts.nbytes
+        return self._pipeline.nbytes
 
     def state(self) -> State:
-        """Everything that the view still has to show or to know."""
+        """Everything that is still to be emitted or needed for it."""
         waiting = Delta.concat(self._out, self.width)
-        return {
-            "timeline": self._timeline.state(),
-            "counts": self._counts.state(),
-            "out": waiting.columns,
-        }
+        return {"pipeline": self._pipeline.state(), "out": waiting.columns}
 
     def restore(self, state: State) -> None:
         """Goes on where a saved view was."""
-        self._timeline.restore(state["timeline"])
-        self._counts.restore(state["counts"])
+        self._pipeline.restore(state["pipeline"])
         self._out, self._untaken = [], 0
         if len(state["out"][0]):
             self._emit(Delta(*state["out"]))
 
-    def _changes(self, until: int) -> tuple[Ints, Ints, Ints]:
-        """The netted changes due at or before `until`; of a set, those of the set."""
-        times, weights, rows = self._timeline.pop(until)
-        if self._template is not None and len(times):
-            origin, rows = self._template.triples(rows)
-            times, weights = times[origin], weights[origin]
-        times, weights, rows = consolidate(times, weights, rows)
-        if self.distinct and len(times):
-            changes = self._counts.add(weights, rows)
-            kept = changes != 0
-            times, weights, rows = times[kept], changes[kept], rows[kept]
-        return times, weights, rows
-
-    def _show(self, times: Ints, weights: Ints, rows: Ints) -> None:
-        if not len(times):
+    def _show(self, changes: Changes) -> None:
+        """Emits changes, each row as often as its weight says."""
+        if not len(changes):
             return
-        many = np.abs(weights)
+        many = np.abs(changes.weight)
         if (many != 1).any():
-            times, weights, rows = (np.repeat(column, many, axis=0) for column in (times, weights, rows))
-        none = np.zeros(len(times), np.int64)
-        self._emit(Delta(times, np.sign(weights), none, none, rows))
+            changes = changes[np.repeat(np.arange(len(changes)), many)]
+        none = np.zeros(len(changes), np.int64)
+        self._emit(Delta(changes.time, np.sign(changes.weight), none, none, changes.rows))
 
     def _emit(self, delta: Delta) -> None:
         self._out.append(delta)
@@ -221,10 +192,10 @@ class DeltaView(View):
     """No operator: each change with its sign, as soon as it is known."""
 
     def advance(self, watermark: int) -> None:
-        """Shows every change up to the watermark."""
-        due = self._timeline.due
+        """Emits every change up to the watermark."""
+        due = self.due
         if due is not None and due <= watermark:
-            self._show(*self._changes(watermark))
+            self._show(self._pipeline.changes(watermark))
 
 
 class ChangeView(View):
@@ -236,9 +207,8 @@ class ChangeView(View):
 
     def advance(self, watermark: int) -> None:
         """Shows the wanted side of the instants that the watermark completes."""
-        times, weights, rows = self._changes(self.settled(watermark))
-        wanted = np.sign(weights) == self._sign
-        self._show(times[wanted], weights[wanted], rows[wanted])
+        changes = self._pipeline.changes(self.settled(watermark))
+        self._show(changes[np.sign(changes.weight) == self._sign])
 
 
 class RelationView(View):
@@ -259,7 +229,7 @@ class RelationView(View):
         self._reach = max(w.reach for w in windows) if bounded else None
         self._tell_empty = query.tells_empty
         self._ticks: deque[int] = deque()
-        self._reported = _NEVER
+        self._reported = NO_TIME
 
     def tick(self, reports: Ints) -> None:
         """Hears at which instants a window by count is reported."""
@@ -272,20 +242,20 @@ class RelationView(View):
         """Shows the answer at each report that the watermark completes."""
         until = self.settled(watermark)
         self._check_reports(until)
-        times, weights, rows = self._changes(until)
-        for start, end in runs(times):
-            at = int(times[start])
+        changes = self._pipeline.changes(until)
+        for start, end in runs(changes.time):
+            at = int(changes.time[start])
             self._report_until(at - 1)
-            self._answer.add(weights[start:end], rows[start:end])
+            self._answer.add(changes.weight[start:end], changes.rows[start:end])
             self._report(at)
         self._report_until(until)
 
     def _check_reports(self, until: int) -> None:
         """Refuses a leap in time over so many reports that making them would not end."""
         due = super().due
-        if not self._looks or (self._reported == _NEVER and due is None):
+        if not self._looks or (self._reported == NO_TIME and due is None):
             return
-        begin = self._reported if due is None or self._reported != _NEVER else due
+        begin = self._reported if due is None or self._reported != NO_TIME else due
         leap = until - begin
         if self._reach is not None and not self._tell_empty:
             leap = min(leap, self._reach)
@@ -307,7 +277,7 @@ class RelationView(View):
     @property
     def _repeats(self) -> bool:
         """Whether there is something to report at an instant that changes nothing."""
-        return self._reported != _NEVER and (self._tell_empty or len(self._answer) > 0)
+        return self._reported != NO_TIME and (self._tell_empty or len(self._answer) > 0)
 
     def _report_until(self, until: int) -> None:
         """Makes the reports after the last one, up to `until`; the answer did not change meanwhile."""
@@ -318,7 +288,7 @@ class RelationView(View):
                 at = self._next(at)
         while self._ticks and self._ticks[0] <= until:
             self._ticks.popleft()
-        if self._reported != _NEVER:
+        if self._reported != NO_TIME:
             self._reported = max(self._reported, until)
 
     def _next(self, at: int) -> int | None:
@@ -334,7 +304,7 @@ class RelationView(View):
         rows, counts = self._answer.content()
         self._reported = at
         if len(rows):
-            self._show(np.full(len(rows), at, np.int64), counts, rows)
+            self._show(Changes(np.full(len(rows), at, np.int64), counts, rows))
         elif self._tell_empty:
             nothing = np.zeros(1, np.int64)
             empty = np.zeros((1, self.width), np.int64)
@@ -387,34 +357,29 @@ class EventView(View):
 
     def __init__(self, query: Query, arena: Arena) -> None:
         super().__init__(query, arena)
-        self._parts: list[Delta] = []
+        self._parts: list[Spans] = []
 
-    def step(self, solutions: Ints) -> None:
-        """Shows solutions; of sets, once all solutions of the events are there: they may come in parts."""
-        rows = solutions[:, OUT_BINDINGS : OUT_BINDINGS + self._bound]
-        if self._template is not None:
-            origin, rows = self._template.triples(rows)
-            solutions = solutions[origin]
-        part = Delta(
-            solutions[:, OUT_FROM].copy(),
-            np.ones(len(solutions), np.int64),
-            solutions[:, OUT_GRAPH].copy(),
-            solutions[:, OUT_TO].copy(),  # where the kernel writes the number of the event
-            rows.copy(),
-        )
-        if not self.distinct:
-            self._emit(part)
-        elif len(part):
-            self._parts.append(part)
+    def step(self, spans: Spans) -> None:
+        """Takes solutions. Where an operator needs all of an event, they wait: an event may come in parts."""
+        if not self._pipeline.stateful:
+            self._answer(spans)
+        elif len(spans):
+            self._parts.append(Spans(spans.cells.copy()))
 
     @property
     def due(self) -> int | None:
         """The instant from which events wait."""
-        return int(self._parts[0].at[0]) if self._parts else None
+        return int(self._parts[0].begin[0]) if self._parts else None
 
     def advance(self, watermark: int) -> None:
-        """Shows the sets of the events that have come."""
+        """Emits the answers of the events that have come."""
         if self._parts:
-            delta, self._parts = Delta.concat(self._parts, self.width), []
-            cells = np.concatenate([delta.event[:, None], delta.ids], axis=1)
-            self._emit(delta[np.sort(np.unique(cells, axis=0, return_index=True)[1])])
+            parts, self._parts = self._parts, []
+            cells = np.concatenate([part.cells for part in parts])
+            self._answer(Spans(cells[np.argsort(cells[:, OUT_FROM], kind="stable")]))
+
+    def _answer(self, spans: Spans) -> None:
+        origin, rows = self._pipeline.event_rows(spans.event, spans.bindings)
+        chosen = spans[origin]
+        one = np.ones(len(chosen), np.int64)
+        self._emit(Delta(chosen.begin.copy(), one, chosen.graph.copy(), chosen.event.copy(), rows.copy()))

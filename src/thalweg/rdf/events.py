@@ -1,7 +1,8 @@
-"""The currency between reading and matching: rows of whole events, in arrival order."""
+"""What goes from reading to matching: rows of whole events, in arrival order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,58 @@ from thalweg.rdf.arena import Ids
 from thalweg.rdf.chunk import NO_TIME, Reject
 
 _COLUMNS = ("time", "event", "graph", "s", "p", "o", "op")
+
+
+@dataclass(slots=True)
+class Rows:
+    """Triples of events as columns: when, which event, its graph, the triple, and whether it is inserted or deleted."""
+
+    time: Ids
+    event: Ids
+    graph: Ids
+    s: Ids
+    p: Ids
+    o: Ids
+    op: Ids
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, key: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Rows:
+        return Rows(*(column[key] for column in self.columns))
+
+    @property
+    def columns(self) -> tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids]:
+        """The columns in the order in which rows are made of them."""
+        return self.time, self.event, self.graph, self.s, self.p, self.o, self.op
+
+    @property
+    def ids(self) -> tuple[Ids, Ids, Ids, Ids]:
+        """The columns of term ids."""
+        return self.graph, self.s, self.p, self.o
+
+    @classmethod
+    def empty(cls) -> Rows:
+        """No rows."""
+        return cls(*(np.empty(0, np.int64) for _ in _COLUMNS))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Rows]) -> Rows:
+        """Several as one, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.empty()
+        return cls(*map(np.concatenate, zip(*(part.columns for part in parts), strict=True)))
+
+    def copy(self) -> Rows:
+        """The same rows in memory of their own."""
+        return Rows(*(column.copy() for column in self.columns))
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the columns."""
+        return sum(column.nbytes for column in self.columns)
 
 
 @dataclass(frozen=True)
@@ -50,6 +103,11 @@ class EventBatch:
 
     def __len__(self) -> int:
         return int(self.s.size)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows as they go to the matching."""
+        return Rows(self.time, self.event, self.graph, self.s, self.p, self.o, self.op)
 
     @property
     def events(self) -> int:

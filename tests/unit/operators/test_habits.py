@@ -8,6 +8,7 @@ from thalweg.kernels.layout import INSERTED, WALKED
 from thalweg.lang import parse
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
+from thalweg.rdf.events import Rows
 
 STREAM = "http://ex/s"
 
@@ -25,15 +26,16 @@ class Bench:
             self.intern(f"<http://ex/{name}>".encode())
         self.time = 0
 
-    def push(self, rows: list[tuple[int, int, int]]) -> tuple[int, int]:
+    def push(self, triples: list[tuple[int, int, int]]) -> tuple[int, int]:
         """Applies triples at one instant; rows walked, and solutions."""
         matcher = self.home.matcher(self.intern)
         before = int(matcher.counters[WALKED])
-        count = len(rows)
+        count = len(triples)
         self.time += 1000
-        s, p, o = (np.array([row[k] for row in rows], np.int64) for k in range(3))
+        s, p, o = (np.array([triple[k] for triple in triples], np.int64) for k in range(3))
         one = np.ones(count, np.int64)
-        self.home.feed(STREAM, (one * self.time, one, one * 0, s, p, o, one), self.time, self.time)
+        rows = Rows(one * self.time, one, one * 0, s, p, o, one)
+        self.home.feed(STREAM, rows, self.time, self.time)
         self.home.run(self.intern)
         return int(matcher.counters[WALKED]) - before, len(self.view.poll())
 

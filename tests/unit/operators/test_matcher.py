@@ -12,12 +12,24 @@ from hypothesis import strategies as st
 
 from thalweg.algebra.nodes import with_leaves
 from thalweg.algebra.terms import Const
-from thalweg.kernels.layout import AT_RANGE, INSERTED, LEVEL, NUMBER, OUT_BINDINGS, PROBES, REPEATED, WALKED
+from thalweg.kernels.layout import (
+    AT_RANGE,
+    INSERTED,
+    LEVEL,
+    NUMBER,
+    OUT_BINDINGS,
+    OUT_FROM,
+    OUT_TO,
+    PROBES,
+    REPEATED,
+    WALKED,
+)
 from thalweg.kernels.store import HEAD, TAIL
 from thalweg.lang import parse
 from thalweg.operators import windows
 from thalweg.operators.matcher import Matcher
 from thalweg.plan.program import compile_program
+from thalweg.rdf.events import Rows
 
 STREAM = "http://ex/s"
 
@@ -39,13 +51,13 @@ def columns(rows: list[tuple[int, int, int]], step: int = 1000):
     count = len(rows)
     s, p, o = (np.array([row[k] for row in rows], np.int64) for k in range(3))
     zero = np.zeros(count, np.int64)
-    return zero, np.arange(count) * step, np.arange(count), zero, s, p, o, zero + 1
+    return zero, Rows(np.arange(count) * step, np.arange(count), zero, s, p, o, zero + 1)
 
 
 def found(matcher: Matcher, rows: list[tuple[int, int, int]]) -> Counter[tuple[int, ...]]:
     out: Counter[tuple[int, ...]] = Counter()
     for part in matcher.step(*columns(rows)):
-        out.update(map(tuple, part.tolist()))
+        out.update(map(tuple, part.cells.tolist()))
     return out
 
 
@@ -64,12 +76,12 @@ def test_each_solution_is_found_once_with_the_lifetime_of_its_rows():
     matcher = Matcher(program("?x :a ?y . ?y :b ?z"))
     ((row, count),) = found(matcher, [(10, 1, 11), (10, 3, 11), (11, 2, 12)]).items()
     assert count == 1
-    assert row == (0, 1, 2_000, 50_000, 0, 10, 11, 12)
+    assert row == (0, 2, 1, 2_000, 50_000, 0, 10, 11, 12)
 
 
 def test_a_triple_that_comes_again_lives_on_from_where_it_would_have_ended():
     matcher = Matcher(program("?x :a ?y"))
-    lives = sorted(row[2:4] for row in found(matcher, [(10, 1, 11)] * 3))
+    lives = sorted(row[OUT_FROM : OUT_TO + 1] for row in found(matcher, [(10, 1, 11)] * 3))
     assert lives == [(0, 50_000), (50_000, 51_000), (51_000, 52_000)]
 
 
@@ -151,7 +163,7 @@ def test_no_row_number_is_used_that_is_not_in_the_ring(window, rows):
     plan = program("?x :a ?y . ?y :b ?z . ?z :c ?x", window)
     op, s, p, o, wait = (np.array([row[k] for row in rows], np.int64) for k in range(5))
     zero = np.zeros(len(rows), np.int64)
-    batch = (zero, np.cumsum(wait) * 1000, np.arange(len(rows)), zero, s, p, o, op)
+    batch = zero, Rows(np.cumsum(wait) * 1000, np.arange(len(rows)), zero, s, p, o, op)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(windows, "_FEW_ROWS", 2)
         patch.setattr(windows, "_table_size", lambda keys: 5 * keys // 2 + 3)
@@ -165,7 +177,7 @@ def test_no_row_number_is_used_that_is_not_in_the_ring(window, rows):
         patch.setattr(matcher.stores, "grow", watch)
         out: Counter[tuple[int, ...]] = Counter()
         for part in matcher.step(*batch):
-            out.update(map(tuple, part.tolist()))
+            out.update(map(tuple, part.cells.tolist()))
             head, tail = matcher.stores.descriptors[0, [HEAD, TAIL]].tolist()
             if matcher._cursor[AT_RANGE] >= 0:
                 assert tail <= matcher._cursor[NUMBER] < head
@@ -173,5 +185,5 @@ def test_no_row_number_is_used_that_is_not_in_the_ring(window, rows):
             assert all(matcher._stack[: matcher._cursor[LEVEL] + 1, 0] < head)
     expected: Counter[tuple[int, ...]] = Counter()
     for part in Matcher(plan).step(*batch):
-        expected.update(map(tuple, part.tolist()))
+        expected.update(map(tuple, part.cells.tolist()))
     assert out == expected

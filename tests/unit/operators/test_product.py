@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
 from thalweg.operators.product import Product, _netted
+from thalweg.operators.spans import Spans
 
 pieces = st.tuples(st.sampled_from([1, 1, -1]), st.integers(0, 8), st.integers(1, 8), st.integers(0, 2))
 
@@ -49,7 +50,7 @@ def test_the_product_sums_to_the_product_of_the_sums(batches):
     out, given = [], [[], []]
     for part, rows in batches:
         given[part] += rows
-        out.append(product.step(part, solutions(rows, 1)))
+        out.append(product.step(part, Spans(solutions(rows, 1))).cells)
         product.tidy(now=-1, event=0)
     made = np.concatenate([np.empty((0, OUT_BINDINGS + 2), np.int64), *out])
     for at in range(18):

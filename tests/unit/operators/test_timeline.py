@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
 from thalweg.kernels.store import FOREVER
-from thalweg.operators.timeline import CountedRows, Timeline, consolidate
+from thalweg.operators.spans import Changes, Spans
+from thalweg.operators.timeline import CountedRows, Timeline
 
 YEAR_10000 = 253_402_300_800_000_000
 near = st.integers(0, 20)
@@ -33,12 +34,12 @@ def calls(times):
     return st.lists(st.tuples(st.lists(lives(times), max_size=200), times), max_size=5)
 
 
-def solutions(rows: list[tuple[int, ...]]) -> np.ndarray:
+def solutions(rows: list[tuple[int, ...]]) -> Spans:
     out = np.zeros((len(rows), OUT_BINDINGS + 2), np.int64)
     for k, (weight, begin, end, *binding) in enumerate(rows):
         out[k, [OUT_WEIGHT, OUT_FROM, OUT_TO]] = weight, begin, end
         out[k, OUT_BINDINGS:] = binding
-    return out
+    return Spans(out)
 
 
 def entries(rows: list[tuple[int, ...]]) -> list[tuple[int, int, tuple[int, ...]]]:
@@ -49,9 +50,10 @@ def entries(rows: list[tuple[int, ...]]) -> list[tuple[int, int, tuple[int, ...]
 
 
 def popped(timeline: Timeline, until: int) -> Counter[tuple[int, int, tuple[int, ...]]]:
-    times, weights, values = timeline.pop(until)
-    assert (times[1:] >= times[:-1]).all()
-    return Counter(zip(times.tolist(), weights.tolist(), map(tuple, values.tolist()), strict=True))
+    taken = timeline.pop(until)
+    assert (taken.time[1:] >= taken.time[:-1]).all()
+    values = map(tuple, taken.rows.tolist())
+    return Counter(zip(taken.time.tolist(), taken.weight.tolist(), values, strict=True))
 
 
 @given(st.one_of(calls(near), calls(far)), st.booleans(), st.booleans())
@@ -103,7 +105,7 @@ def test_a_timeline_gives_its_memory_back():
     timeline.schedule(solutions(stream(rng, 100_000, 10**6)))
     large = timeline.nbytes
     assert large < 1.6 * 32 * len(timeline)
-    assert len(timeline.pop(2 * 10**6)[0]) == 200_000
+    assert len(timeline.pop(2 * 10**6)) == 200_000
     assert not timeline.give_back(spare=100_000)  # as many may come again
     assert timeline.nbytes == large
     assert timeline.give_back()
@@ -185,15 +187,16 @@ def test_counted_rows_give_their_memory_back():
 def test_consolidating_nets_within_instants_and_changes_no_sum(entries):
     entries.sort(key=lambda entry: entry[0])
     times, weights, rows = (np.array([entry[k] for entry in entries], np.int64) for k in range(3))
-    got = consolidate(times, weights, rows.reshape(-1, 1))
+    got = Changes(times, weights, rows.reshape(-1, 1)).consolidated()
     expected: Counter[tuple[int, int]] = Counter()
     for time, weight, row in entries:
         expected[time, row] += weight
     sums: Counter[tuple[int, int]] = Counter()
     signs: dict[int, dict[int, set[int]]] = {}
-    for time, weight, row in zip(got[0].tolist(), got[1].tolist(), got[2][:, 0].tolist(), strict=True):
+    found = zip(got.time.tolist(), got.weight.tolist(), got.rows[:, 0].tolist(), strict=True)
+    for time, weight, row in found:
         sums[time, row] += weight
         signs.setdefault(time, {}).setdefault(row, set()).add(np.sign(weight))
     assert {key: w for key, w in sums.items() if w} == {key: w for key, w in expected.items() if w}
     assert all(len(found) == 1 for at in signs.values() for found in at.values())
-    assert (got[0][1:] >= got[0][:-1]).all()
+    assert (got.time[1:] >= got.time[:-1]).all()

@@ -1,0 +1,180 @@
+"""Routing: from the units of a program to the views of their queries, and when each view is due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.query import Query
+from thalweg.errors import DataError
+from thalweg.kernels.store import FOREVER
+from thalweg.operators.product import Product
+from thalweg.operators.runs import runs
+from thalweg.operators.spans import Spans
+from thalweg.operators.state import State
+from thalweg.operators.views import View
+from thalweg.plan.program import Program, shown_variables
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Route:
+    """Where the solutions of a unit go: to the view of a query, or as one part of a product that goes there."""
+
+    query: int
+    product: Product | None
+    part: int
+
+
+class Routes:
+    """The queries of a streamset with their views, the ways of solutions to them, and the views' due times."""
+
+    def __init__(self) -> None:
+        self.queries: list[tuple[Query, View]] = []
+        """In the order of registration, those that were removed included: programs number them so."""
+        self.removed: set[int] = set()
+        self._routes: list[_Route] = []
+        self._products: list[Product] = []
+        self._due_at = np.empty(0, np.int64)  # by query: when its view has something to emit
+        self._earliest = int(FOREVER)  # none of them is before this
+        self._loose: set[int] = set()  # queries whose views may have memory to give back
+
+    def __len__(self) -> int:
+        return len(self.queries) - len(self.removed)
+
+    def active(self) -> Iterator[tuple[Query, View]]:
+        """The queries that were not removed, with their views."""
+        for number, pair in enumerate(self.queries):
+            if number not in self.removed:
+                yield pair
+
+    def add(self, query: Query, view: View) -> None:
+        """Takes a query in."""
+        self.queries.append((query, view))
+        self._due_at = np.append(self._due_at, FOREVER)
+
+    def remove(self, number: int) -> None:
+        """Lets a query go, with its answers and the parts of its product."""
+        self.removed.add(number)
+        self._due_at[number] = FOREVER
+        self._loose.discard(number)
+        self.queries[number][1].clear()
+        for route in self._routes:
+            if route.query == number and route.product is not None:
+                route.product.clear()
+
+    def follow(self, program: Program) -> None:
+        """Decides for each unit of a program where its solutions go."""
+        self._routes = []
+        self._products = []
+        for number, parts in groupby(program.units, key=lambda unit: unit.query):
+            query, _ = self.queries[number]
+            units = list(parts)
+            product = None
+            if len(units) > 1:
+                names = shown_variables(query)
+                columns = [[names.index(name) for name in unit.shown] for unit in units]
+                product = Product(columns, per_event=query.per_event)
+                self._products.append(product)
+            self._routes += [_Route(number, product, part) for part in range(len(units))]
+
+    def deliver(self, spans: Spans, now: int) -> None:
+        """Hands solutions to the views of their queries; no later one begins before `now`."""
+        if len(self._routes) == 1:
+            self.queries[0][1].step(spans)
+            self.note_due(0)
+            return
+        event = int(spans.event[-1])
+        stepped: dict[int, Product] = {}
+        spans = spans[np.argsort(spans.unit, kind="stable")]
+        for start, end in runs(spans.unit):
+            route = self._routes[spans.unit[start]]
+            if route.query in self.removed:  # re-evaluation goes on with it
+                continue
+            part = spans[start:end]
+            if route.product is not None:
+                stepped[id(route.product)] = route.product
+                part = route.product.step(route.part, part)
+            self.queries[route.query][1].step(part)
+            self.note_due(route.query)
+        for product in stepped.values():
+            product.tidy(now, event)
+
+    def note_due(self, number: int) -> None:
+        """Notes when the view of a query has something to emit."""
+        if number in self.removed:
+            return
+        due = self.queries[number][1].due
+        self._due_at[number] = FOREVER if due is None else due
+        if due is not None:
+            self._earliest = min(self._earliest, due)
+
+    def advance(self, bound: int, fed: int) -> None:
+        """Lets the views that are due emit. One that fails does so after the others."""
+        # Most views of many have nothing to emit most of the time: they are not even asked.
+        if self._earliest > bound:
+            return
+        failure: DataError | None = None
+        for number in np.flatnonzero(self._due_at <= bound).tolist():
+            view = self.queries[number][1]
+            try:
+                view.advance(bound)
+            except DataError as error:
+                failure = error
+            self.note_due(number)
+            if not view.give_back(fed):
+                self._loose.add(number)
+        self._earliest = int(self._due_at.min())
+        if failure is not None:
+            raise failure
+
+    def settle(self, bound: int, fed: int) -> None:
+        """Gives back memory of what has ended; as many rows as were fed now may come again at once."""
+        for product in self._products:
+            product.settle(bound)
+        if self._loose:
+            self._loose = {number for number in self._loose if not self.queries[number][1].give_back(fed)}
+
+    def live_ids(self) -> Iterator[Ints]:
+        """The term ids that views and products use."""
+        for _, view in self.active():
+            yield from view.live_ids()
+        for product in self._products:
+            yield from product.live_ids()
+
+    @property
+    def held(self) -> int:
+        """How many rows views and products keep."""
+        return sum(view.held for _, view in self.active()) + sum(product.held for product in self._products)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of views and products."""
+        views = sum(view.nbytes for _, view in self.active())
+        return views + sum(product.nbytes for product in self._products)
+
+    def state(self) -> State:
+        """The state of views and products."""
+        return {
+            "removed": sorted(self.removed),
+            "views": [view.state() for _, view in self.queries],
+            "products": [product.state() for product in self._products],
+        }
+
+    def restore_views(self, state: State) -> None:
+        """Goes on with the views of a saved streamset with the same queries."""
+        self.removed = set(state["removed"])
+        for (_, view), saved in zip(self.queries, state["views"], strict=True):
+            view.restore(saved)
+        for number in range(len(self.queries)):
+            self.note_due(number)
+
+    def restore_products(self, state: State) -> None:
+        """Goes on with the products, once a program is there."""
+        for product, saved in zip(self._products, state["products"], strict=True):
+            product.restore(saved)
