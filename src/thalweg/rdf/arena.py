@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from thalweg.kernels import arena as kernel
 from thalweg.kernels.bits import SLACK
+from thalweg.kernels.checking import address_of
 from thalweg.kernels.nodes import NODE, name_nodes
 from thalweg.kernels.texts import fold, unfold
 
@@ -105,7 +106,7 @@ class Arena:
         if size + SLACK > self._pad.size:
             self._pad = np.zeros(2 * size + SLACK, dtype=np.uint8)
         self._pad[:size] = np.frombuffer(text, dtype=np.uint8)
-        return int(self._pad.ctypes.data)
+        return address_of(self._pad)
 
     def intern(self, text: bytes) -> int:
         """Id of a canonical text, which is entered if it is new."""
@@ -210,7 +211,7 @@ class Arena:
         start = 0
         while start < size:
             start, pairs = kernel.merge(
-                self.head, self.slots, self.log, source.ctypes.data, size, start, remap
+                self.head, self.slots, self.log, address_of(source), size, start, remap
             )
             if start < 0:
                 raise ValueError("not the records of an arena")
@@ -254,7 +255,7 @@ class Arena:
         unfold(rests, terms.shared, terms.sizes, texts)
         ids = np.zeros(sizes.size + 1, dtype=np.int64)
         pending = np.empty((kernel.PENDING, 4), dtype=np.int64)
-        start, at = 0, texts.ctypes.data
+        start, at = 0, address_of(texts)
         while start < sizes.size:
             start, at = kernel.enter(self.head, self.slots, self.log, at, sizes, start, pending, ids[1:])
             if start < sizes.size:
