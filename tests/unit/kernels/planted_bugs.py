@@ -1,6 +1,6 @@
 """Accesses that go wrong on purpose, for test_checking.py. Run with THALWEG_CHECKED=1.
 
-Prints a JSON object: for each bug, the error that it raised, or null. Each function first does the same without the bug.
+Prints a JSON object: for each bug, the error that it raised, or null. Each function runs without its bug first.
 """
 
 from __future__ import annotations
