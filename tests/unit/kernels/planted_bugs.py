@@ -40,7 +40,7 @@ def total(start, first, end):
 def insert_until_full(stores: WindowStores) -> None:
     desc = store.descriptor(stores.descriptors, 0)
     number = 0
-    while store.insert(desc, 1 << store.SPO, 0, 0, number, 1, number) >= 0:
+    while store.insert(desc, 1 << store.SPO, 0, 0, number, 1, number)[0] >= 0:
         number += 1
 
 
