@@ -11,14 +11,17 @@ ARGS ?=
 JOBS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SUITE ?= lubm
+# What drives every kernel; with the checked build of the kernels it takes two minutes.
+CHECKED_TESTS := tests/unit/kernels tests/unit/operators tests/unit/rdf tests/unit/test_engine.py tests/unit/test_extremes.py tests/property
 
 .DEFAULT_GOAL := help
-.PHONY: help setup warm java run test soak quick check format bench docs clean
+.PHONY: help setup warm java run test soak checked quick check format bench docs clean
 
 help:
 	@echo "make run     set up .venv and run the demo: a smart-grid stream on Spark in local mode (needs Java 17+)"
 	@echo "make test    set up .venv and run all tests (those on Spark are skipped, and say so, where Java is missing)"
 	@echo "make soak    the long tests that make test leaves out: kills, brokers, searches"
+	@echo "make checked a part of the tests with the checked build of the kernels: a bad address is an error, not a crash"
 	@echo "make quick   the tests without Spark and without the slow ones: below two minutes"
 	@echo "make check   ruff, ruff format and mypy"
 	@echo "make bench   the figures of 'thalweg bench lubm'; another suite: make bench SUITE=dynamic"
@@ -61,6 +64,11 @@ test: $(WARM)
 
 soak: $(WARM)
 	@$(BIN)/python -m pytest -m soak $(ARGS)
+
+# The checked build has a cache of its own: switching does not compile anything again.
+checked: $(READY)
+	@THALWEG_CHECKED=1 $(BIN)/python -m thalweg.warmup
+	@THALWEG_CHECKED=1 THALWEG_HYPOTHESIS=quick $(PYTEST) -m "not spark and not soak" $(CHECKED_TESTS) $(ARGS)
 
 quick: $(WARM)
 	@THALWEG_HYPOTHESIS=quick $(PYTEST) -m "not spark and not slow and not soak" $(ARGS)

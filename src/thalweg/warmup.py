@@ -2,29 +2,69 @@
 
 from __future__ import annotations
 
+import ast
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
 
 
 def drop_stale_kernels(package: Path = PACKAGE) -> int:
-    """Remove Numba's cached machine code if a kernel file is newer; the number of files removed.
+    """Remove the cached machine code that changed kernel files made stale; the number of files removed.
 
-    Numba looks only at the file of the function itself, so a kernel that calls a changed kernel of another
-    file would keep the old code inlined. Dropping everything is cheap next to such a surprise.
+    Numba looks only at the file of the function itself, so a kernel that calls a changed kernel of another file would
+    keep the old code inlined. Dropped are the caches of modules that import a changed one, directly or not.
     """
-    indexes = list(package.rglob("*.nbi"))
-    sources = list((package / "kernels").glob("*.py"))
-    if not indexes or not sources:
+    cached: dict[str, list[Path]] = {}
+    for pattern in ("*.nbi", "*.nbc"):
+        for file in package.rglob(pattern):
+            cached.setdefault(file.name.split(".")[0], []).append(file)
+    changed = {file.stem: _changed(file) for file in (package / "kernels").glob("*.py")}
+    oldest = {module: min(map(_changed, files)) for module, files in cached.items()}
+    if not oldest or max(changed.values(), default=0.0) <= min(oldest.values()):
         return 0
-    if max(map(_changed, sources)) <= min(map(_changed, indexes)):
-        return 0
-    stale = [*indexes, *package.rglob("*.nbc")]
-    for file in stale:
-        file.unlink(missing_ok=True)
-    return len(stale)
+    imports = kernel_imports(package / "kernels")
+    dropped = 0
+    for module, files in cached.items():
+        sources = _reachable(module, imports)
+        if not sources or max(changed[source] for source in sources) > oldest[module]:
+            for file in files:
+                file.unlink(missing_ok=True)
+            dropped += len(files)
+    return dropped
+
+
+def kernel_imports(folder: Path) -> dict[str, set[str]]:
+    """For each kernel module the kernel modules that it imports itself."""
+    modules = {file.stem: ast.parse(file.read_text(encoding="utf-8")) for file in folder.glob("*.py")}
+    return {name: set(_imported(tree)) & modules.keys() for name, tree in modules.items()}
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            module = (node.module or "").split(".")
+            if node.level == 1 and node.module:
+                yield module[0]
+            elif node.level == 1 or module == ["thalweg", "kernels"]:
+                yield from (alias.name for alias in node.names)
+            elif module[:2] == ["thalweg", "kernels"]:
+                yield module[2]
+        elif isinstance(node, ast.Import):
+            names = (alias.name.split(".") for alias in node.names)
+            yield from (name[2] for name in names if name[:2] == ["thalweg", "kernels"] and len(name) > 2)
+
+
+def _reachable(module: str, imports: dict[str, set[str]]) -> set[str]:
+    """A module and all that it imports, directly or not; nothing if there is no such module any more."""
+    found: set[str] = set()
+    waiting = {module} & imports.keys()
+    while waiting:
+        found |= waiting
+        waiting = set().union(*(imports[one] for one in waiting)) - found
+    return found
 
 
 def _changed(file: Path) -> float:

@@ -12,9 +12,19 @@ room before.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from thalweg.kernels.bits import address, copy64, load8, load32, load64, prefetch, store8, store32, store64
+from thalweg.kernels.bits import (
+    address,
+    copy64,
+    load8,
+    load_half,
+    load_word,
+    prefetch,
+    store8,
+    store_half,
+    store_word,
+)
+from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import hash64, mix, same
 
 USED, COUNT, MASK, COLLIDED = 0, 1, 2, 3
@@ -41,9 +51,9 @@ def find(slots_at, last, id_):
     """Offset of an id's record in the log, or -1; `last` is the number of slots minus one."""
     i = id_ & last
     while True:
-        found = load64(slots_at + 16 * i)
+        found = load_word(slots_at + 16 * i)
         if found == id_:
-            return load64(slots_at + 16 * i + 8)
+            return load_word(slots_at + 16 * i + 8)
         if found == 0:
             return -1
         i = (i + 1) & last
@@ -68,20 +78,20 @@ def put(head, slots_at, last, log_at, at, size, h):
             i = id_ & last
             while True:
                 slot = slots_at + 16 * i
-                found = load64(slot)
+                found = load_word(slot)
                 if found == id_:
-                    record = log_at + load64(slot + 8)
-                    if load32(record + 8) == size and same(record + RECORD, at, size):
+                    record = log_at + load_word(slot + 8)
+                    if load_half(record + 8) == size and same(record + RECORD, at, size):
                         return id_
                     break
                 if found == 0:
                     used = head[USED]
-                    store64(slot, id_)
-                    store64(slot + 8, used)
+                    store_word(slot, id_)
+                    store_word(slot + 8, used)
                     record = log_at + used
                     copy(record + RECORD, at, size)
-                    store64(record, id_)
-                    store32(record + 8, size)
+                    store_word(record, id_)
+                    store_half(record + 8, size)
                     head[USED] = used + RECORD + size
                     head[COUNT] += 1
                     if attempt > 0:
@@ -126,16 +136,16 @@ def put_all(pending, count, head, slots_at, last, log_at):
     for k in range(count):
         if pending[k, 1] >= 0:
             slot = slots_at + 16 * (pending[k, 2] & head[MASK] & last)
-            if load64(slot) != 0:
-                record = log_at + load64(slot + 8)
+            if load_word(slot) != 0:
+                record = log_at + load_word(slot + 8)
                 prefetch(record)
                 prefetch(record + RECORD + pending[k, 1])
     for k in range(count):
         if pending[k, 1] < 0:
-            store64(pending[k, 3], load64(pending[k, 0]))
+            store_word(pending[k, 3], load_word(pending[k, 0]))
         else:
             id_ = put(head, slots_at, last, log_at, pending[k, 0], pending[k, 1], pending[k, 2])
-            store64(pending[k, 3], id_)
+            store_word(pending[k, 3], id_)
 
 
 @njit(cache=True, nogil=True)
@@ -153,7 +163,7 @@ def seek(head, slots, log, at, size):
             if offset < 0:
                 return 0
             record = log_at + offset
-            if load32(record + 8) == size and same(record + RECORD, at, size):
+            if load_half(record + 8) == size and same(record + RECORD, at, size):
                 return id_
         attempt += 1
         id_ = mix(h, attempt)
@@ -180,7 +190,7 @@ def locate(slots, log, ids, places):
             places[k, 1] = 0
         else:
             places[k, 0] = offset + RECORD
-            places[k, 1] = load32(log_at + offset + 8)
+            places[k, 1] = load_half(log_at + offset + 8)
 
 
 @njit(cache=True, nogil=True)
@@ -196,7 +206,7 @@ def mark(slots, ids, flags):
             continue
         i = id_ & last
         while True:
-            found = load64(slots_at + 16 * i)
+            found = load_word(slots_at + 16 * i)
             if found == id_:
                 flags[i] = 1
                 break
@@ -228,16 +238,16 @@ def number(slots, log, ids, named, numbers, places):
             continue
         i = id_ & last
         while True:
-            found = load64(slots_at + 16 * i)
+            found = load_word(slots_at + 16 * i)
             if found == id_:
                 break
             if found == 0:
                 return -1
             i = (i + 1) & last
         if named[i] == 0:
-            record = load64(slots_at + 16 * i + 8)
+            record = load_word(slots_at + 16 * i + 8)
             places[count, 0] = record + RECORD
-            places[count, 1] = load32(log_at + record + 8)
+            places[count, 1] = load_half(log_at + record + 8)
             count += 1
             named[i] = count
         numbers[k] = named[i]
@@ -248,7 +258,7 @@ def number(slots, log, ids, named, numbers, places):
 def _flag(slots_at, last, flags, id_):
     """Set the flag of a present id; 1 if it was not set before."""
     i = id_ & last
-    while load64(slots_at + 16 * i) != id_:
+    while load_word(slots_at + 16 * i) != id_:
         i = (i + 1) & last
     if flags[i]:
         return 0
@@ -267,9 +277,9 @@ def close_over(head, slots, log, flags):
         added = 0
         for i in range(last + 1):
             if flags[i]:
-                id_ = load64(slots_at + 16 * i)
-                record = log_at + load64(slots_at + 16 * i + 8)
-                h = hash64(record + RECORD, load32(record + 8))
+                id_ = load_word(slots_at + 16 * i)
+                record = log_at + load_word(slots_at + 16 * i + 8)
+                h = hash64(record + RECORD, load_half(record + 8))
                 candidate = h & head[MASK]
                 attempt = 0
                 while candidate != id_:
@@ -290,7 +300,7 @@ def first_choices(head, slots, log, ids, choices):
         if offset < 0:
             choices[k] = 0
         else:
-            size = load32(log_at + offset + 8)
+            size = load_half(log_at + offset + 8)
             choices[k] = hash64(log_at + offset + RECORD, size) & head[MASK]
 
 
@@ -298,8 +308,8 @@ def first_choices(head, slots, log, ids, choices):
 def _ask(slots_at, last, log_at, at, used, records):
     """Ask for the slots of so many records from an offset on; gives the offset of the one behind them."""
     while records > 0 and at < used:
-        prefetch(slots_at + 16 * (load64(log_at + at) & last))
-        at += RECORD + load32(log_at + at + 8)
+        prefetch(slots_at + 16 * (load_word(log_at + at) & last))
+        at += RECORD + load_half(log_at + at + 8)
         records -= 1
     return at
 
@@ -320,10 +330,10 @@ def gather(head, slots, log, flags, target):
     asked = _ask(slots_at, last, log_at, 0, head[USED], _AHEAD)
     while at < head[USED]:
         asked = _ask(slots_at, last, log_at, asked, head[USED], 1)
-        size = RECORD + load32(log_at + at + 8)
-        id_ = load64(log_at + at)
+        size = RECORD + load_half(log_at + at + 8)
+        id_ = load_word(log_at + at)
         i = id_ & last
-        while load64(slots_at + 16 * i) != id_:
+        while load_word(slots_at + 16 * i) != id_:
             i = (i + 1) & last
         if flags[i]:
             if not measure:
@@ -346,15 +356,15 @@ def index(head, slots, log, used):
     asked = _ask(slots_at, last, log_at, 0, used, _AHEAD)
     while at < used:
         asked = _ask(slots_at, last, log_at, asked, used, 1)
-        id_ = load64(log_at + at)
-        size = load32(log_at + at + 8)
+        id_ = load_word(log_at + at)
+        size = load_half(log_at + at + 8)
         if check and hash64(log_at + at + RECORD, size) & head[MASK] != id_:
             collided += 1
         i = id_ & last
-        while load64(slots_at + 16 * i) != 0:
+        while load_word(slots_at + 16 * i) != 0:
             i = (i + 1) & last
-        store64(slots_at + 16 * i, id_)
-        store64(slots_at + 16 * i + 8, at)
+        store_word(slots_at + 16 * i, id_)
+        store_word(slots_at + 16 * i + 8, at)
         count += 1
         at += RECORD + size
     head[USED] = used
@@ -378,10 +388,10 @@ def merge(head, slots, log, at, size, start, remap):
             break
         if start + RECORD > size:
             return -1, 0
-        length = load32(at + start + 8)
+        length = load_half(at + start + 8)
         if start + RECORD + length > size:
             return -1, 0
-        id_ = load64(at + start)
+        id_ = load_word(at + start)
         text = at + start + RECORD
         here = put(head, slots_at, last, log_at, text, length, hash64(text, length))
         if here != id_:
@@ -442,7 +452,7 @@ def rescope(head, slots, log, ids, scopes, start):
         offset = find(slots_at, last, ids[k])
         if offset < 0:
             continue
-        size = load32(log_at + offset + 8)
+        size = load_half(log_at + offset + 8)
         text = log_at + offset + RECORD
         if load8(text) != 0x5F:
             continue

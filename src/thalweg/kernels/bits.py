@@ -13,14 +13,17 @@ from typing import Any
 
 import llvmlite.ir as ir
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from thalweg.kernels.checking import guard, njit
 
 SLACK = 64
 """Bytes beyond the end of any text that a kernel may touch."""
 
 _BYTE = ir.IntType(8)
+_HALF = ir.IntType(32)
 _WORD = ir.IntType(64)
 _WIDE = ir.IntType(128)
 _BLOCK = ir.VectorType(_BYTE, 64)
@@ -36,10 +39,17 @@ def address(array):
     return np.int64(array.ctypes.data)
 
 
-def _word_function(arity: int, emit: Emit, *, void: bool = False) -> tuple[Any, Emit]:
-    """Signature and code of an intrinsic that takes `arity` words."""
+def _word_function(
+    arity: int, emit: Emit, *, void: bool = False, touched: tuple[int, ...] = ()
+) -> tuple[Any, Emit]:
+    """Signature and code of an intrinsic that takes `arity` words.
+
+    The first of them are addresses; `touched` is how many bytes it loads or stores at each.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
+        for place, size in zip(args, touched, strict=False):
+            guard(context, builder, place, place, size)
         value = emit(builder, *args)
         return context.get_dummy_value() if void else value
 
@@ -69,41 +79,41 @@ def _store(kind: Any) -> Emit:
 @intrinsic
 def load8(typingctx, address):
     """The byte at an address, 0 - 255."""
-    return _word_function(1, _load(_BYTE))
+    return _word_function(1, _load(_BYTE), touched=(1,))
 
 
 @intrinsic
-def load32(typingctx, address):
+def load_half(typingctx, address):
     """The four bytes at an address, little end first, not negative."""
-    return _word_function(1, _load(ir.IntType(32)))
+    return _word_function(1, _load(_HALF), touched=(4,))
 
 
 @intrinsic
-def load64(typingctx, address):
+def load_word(typingctx, address):
     """The eight bytes at an address, little end first."""
-    return _word_function(1, _load(_WORD))
+    return _word_function(1, _load(_WORD), touched=(8,))
 
 
 @intrinsic
 def store8(typingctx, address, value):
     """Write the low byte of a word."""
-    return _void(_store(_BYTE))
+    return _void(_store(_BYTE), 1)
 
 
 @intrinsic
-def store32(typingctx, address, value):
+def store_half(typingctx, address, value):
     """Write the low four bytes of a word."""
-    return _void(_store(ir.IntType(32)))
+    return _void(_store(_HALF), 4)
 
 
 @intrinsic
-def store64(typingctx, address, value):
+def store_word(typingctx, address, value):
     """Write a word."""
-    return _void(_store(_WORD))
+    return _void(_store(_WORD), 8)
 
 
-def _void(emit: Emit) -> tuple[Any, Emit]:
-    return _word_function(2, emit, void=True)
+def _void(emit: Emit, *touched: int) -> tuple[Any, Emit]:
+    return _word_function(2, emit, void=True, touched=touched)
 
 
 @intrinsic
@@ -192,19 +202,19 @@ def _line_ends(builder: Any, block: Any) -> Any:
 @intrinsic
 def iri_stops(typingctx, address):
     """Bits of the 64 bytes that may not be inside an IRI: what IRIREF forbids, `! ~ DEL`, bytes >= 0x80."""
-    return _word_function(1, _mask(_iri_stops))
+    return _word_function(1, _mask(_iri_stops), touched=(64,))
 
 
 @intrinsic
 def string_stops(typingctx, address):
     r"""Bits of the 64 bytes that end or interrupt a plain literal: `"`, `\`, controls, DEL, bytes >= 0x80."""
-    return _word_function(1, _mask(_string_stops))
+    return _word_function(1, _mask(_string_stops), touched=(64,))
 
 
 @intrinsic
 def line_ends(typingctx, address):
     """Bits of the 64 bytes that are CR or LF."""
-    return _word_function(1, _mask(_line_ends))
+    return _word_function(1, _mask(_line_ends), touched=(64,))
 
 
 @intrinsic
@@ -216,7 +226,7 @@ def differences(typingctx, a, b):
         right = builder.load(_at(builder, b, _BLOCK), align=1)
         return builder.bitcast(builder.icmp_signed("!=", left, right), _WORD)
 
-    return _word_function(2, emit)
+    return _word_function(2, emit, touched=(64, 64))
 
 
 @intrinsic
@@ -227,7 +237,7 @@ def copy64(typingctx, target, source):
         block = builder.load(_at(builder, source, _BLOCK), align=1)
         builder.store(block, _at(builder, target, _BLOCK), align=1)
 
-    return _void(emit)
+    return _void(emit, 64, 64)
 
 
 @intrinsic

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from thalweg.kernels.checking import njit
 from thalweg.kernels.layout import (
     DISPATCH_CELLS,
     DISPATCH_COUNT,

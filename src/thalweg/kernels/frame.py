@@ -8,8 +8,7 @@ order of rows only, never on how they are cut into chunks.
 
 from __future__ import annotations
 
-from numba import njit
-
+from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import mix
 from thalweg.kernels.times import NO_TIME
 

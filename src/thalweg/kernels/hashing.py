@@ -8,9 +8,9 @@ branch per word, so texts of different lengths do not upset the branch predictor
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from thalweg.kernels.bits import differences, load64, lshr, mum
+from thalweg.kernels.bits import differences, load_word, lshr, mum
+from thalweg.kernels.checking import njit
 
 _K0 = 0x2D358DCCAA6C78A5
 _K1 = -0x7454D0E2D3CB1E4B
@@ -26,10 +26,10 @@ _K7 = 0x1D8E4E27C47D124F
 def word(at, left):
     """The word at an address of which only `left` bytes (if fewer than 8) belong to the text."""
     if left >= 8:
-        return load64(at)
+        return load_word(at)
     if left <= 0:
         return 0
-    return load64(at) & lshr(-1, 64 - 8 * left)
+    return load_word(at) & lshr(-1, 64 - 8 * left)
 
 
 @njit(cache=True, nogil=True)
@@ -39,8 +39,8 @@ def hash64(at, size):
     left = size
     while left > 64:
         h = _block(
-            h, load64(at), load64(at + 8), load64(at + 16), load64(at + 24),
-            load64(at + 32), load64(at + 40), load64(at + 48), load64(at + 56),
+            h, load_word(at), load_word(at + 8), load_word(at + 16), load_word(at + 24),
+            load_word(at + 32), load_word(at + 40), load_word(at + 48), load_word(at + 56),
         )  # fmt: skip
         at += 64
         left -= 64
@@ -76,7 +76,7 @@ def mixed(h, value):
 def quick(at, size):
     """A cheap key of a text from its length and its last 16 bytes; equal texts have equal keys."""
     if size >= 16:
-        return mum(load64(at + size - 8) ^ _K0, load64(at + size - 16) ^ _K1 ^ size)
+        return mum(load_word(at + size - 8) ^ _K0, load_word(at + size - 16) ^ _K1 ^ size)
     return mum(word(at, size) ^ _K0, word(at + 8, size - 8) ^ _K1 ^ size)
 
 

@@ -6,8 +6,8 @@ Queries that differ in constants only share a plan; the constants are its parame
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import mixed
 from thalweg.kernels.layout import KNOWN_CELLS, KNOWN_COUNT, KNOWN_FIRST, KNOWN_KEY, KNOWN_VALUES
 from thalweg.kernels.memory import load64

@@ -21,8 +21,8 @@ or what is older than TAIL is told by its number before it is read (where a leve
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from thalweg.kernels.checking import njit
 from thalweg.kernels.dispatch import hopeless, look_out
 from thalweg.kernels.known import look_up_known
 from thalweg.kernels.layout import (

@@ -7,10 +7,9 @@ texts cannot run into each other.
 
 from __future__ import annotations
 
-from numba import njit
-
 from thalweg.kernels.arena import COUNT, RECORD, USED, crowded, find, put
-from thalweg.kernels.bits import address, load32, lshr, store8
+from thalweg.kernels.bits import address, load_half, lshr, store8
+from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import hash64, word
 
 NODE = 35
@@ -71,7 +70,7 @@ def name_nodes(head, slots, log, rows, seed, nodes, start):
                 offset = find(slots_at, last, rows[k, column])
                 if offset < 0:
                     return -1
-                size = load32(log_at + offset + 8)
+                size = load_half(log_at + offset + 8)
                 text = log_at + offset + RECORD
             high, low = _absorbed(high, low, size, column)
             for done in range(0, size, 16):

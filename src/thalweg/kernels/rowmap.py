@@ -8,8 +8,8 @@ their addresses, since Numba counts the references to arrays.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import mixed
 from thalweg.kernels.memory import load64, store64
 

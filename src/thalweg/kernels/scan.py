@@ -10,8 +10,6 @@ The bytes are a region [at, end) of whole lines, the last byte is LF or CR, and 
 
 from __future__ import annotations
 
-from numba import njit
-
 from thalweg.kernels.arena import (
     COUNT,
     PENDING,
@@ -27,7 +25,8 @@ from thalweg.kernels.arena import (
     put_later,
     write_scoped,
 )
-from thalweg.kernels.bits import SLACK, address, load8, load64, mum, store8, store64
+from thalweg.kernels.bits import SLACK, address, load8, load_word, mum, store8, store_word
+from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import hash64, mix, quick, same
 from thalweg.kernels.scan_escapes import GROWTH, rewrite
 from thalweg.kernels.scan_terms import (
@@ -142,11 +141,11 @@ _LANG_STRING_WORDS = tuple(
 def _is_string(p):
     """Whether the 43 bytes here, of which the first three and the last are known, are the datatype xsd:string."""
     return (
-        load64(p + 34) == _STRING_WORDS[4]
-        and load64(p + 27) == _STRING_WORDS[3]
-        and load64(p + 19) == _STRING_WORDS[2]
-        and load64(p + 11) == _STRING_WORDS[1]
-        and load64(p + 3) == _STRING_WORDS[0]
+        load_word(p + 34) == _STRING_WORDS[4]
+        and load_word(p + 27) == _STRING_WORDS[3]
+        and load_word(p + 19) == _STRING_WORDS[2]
+        and load_word(p + 11) == _STRING_WORDS[1]
+        and load_word(p + 3) == _STRING_WORDS[0]
     )
 
 
@@ -154,13 +153,13 @@ def _is_string(p):
 def _is_lang_string(p):
     """Whether the 57 bytes here, of which the first three and the last are known, are the datatype rdf:langString."""
     return (
-        load64(p + 48) == _LANG_STRING_WORDS[6]
-        and load64(p + 43) == _LANG_STRING_WORDS[5]
-        and load64(p + 35) == _LANG_STRING_WORDS[4]
-        and load64(p + 27) == _LANG_STRING_WORDS[3]
-        and load64(p + 19) == _LANG_STRING_WORDS[2]
-        and load64(p + 11) == _LANG_STRING_WORDS[1]
-        and load64(p + 3) == _LANG_STRING_WORDS[0]
+        load_word(p + 48) == _LANG_STRING_WORDS[6]
+        and load_word(p + 43) == _LANG_STRING_WORDS[5]
+        and load_word(p + 35) == _LANG_STRING_WORDS[4]
+        and load_word(p + 27) == _LANG_STRING_WORDS[3]
+        and load_word(p + 19) == _LANG_STRING_WORDS[2]
+        and load_word(p + 11) == _LANG_STRING_WORDS[1]
+        and load_word(p + 3) == _LANG_STRING_WORDS[0]
     )
 
 
@@ -403,12 +402,12 @@ def scan(
                         )
                 if keep or new_graph or instant != NO_TIME:
                     cell = out_at + 8 * rows
-                    store64(cell, statements)
-                    store64(cell + G * stride, 0)
-                    store64(cell + S * stride, 0)
-                    store64(cell + P * stride, 0)
-                    store64(cell + O * stride, 0)
-                    store64(cell + TIME * stride, instant)
+                    store_word(cell, statements)
+                    store_word(cell + G * stride, 0)
+                    store_word(cell + S * stride, 0)
+                    store_word(cell + P * stride, 0)
+                    store_word(cell + O * stride, 0)
+                    store_word(cell + TIME * stride, instant)
                     rows += 1
                     if keep:
                         target = cell + O * stride
@@ -419,7 +418,7 @@ def scan(
                             )  # fmt: skip
                             waiting_bytes += settled_size + RECORD
                         else:
-                            store64(
+                            store_word(
                                 target,
                                 put(head, slots_at, last_slot, log_at, settled_at, settled_size, o_hash),
                             )
@@ -434,7 +433,7 @@ def scan(
                             memo[place + 1] = p_size
                             memo[place + 2] = find(slots_at, last_slot, p_id) + RECORD
                             memo[place + 3] = p_id
-                        store64(cell + P * stride, memo[place + 3])
+                        store_word(cell + P * stride, memo[place + 3])
                     if keep or instant != NO_TIME:
                         target = cell + S * stride
                         if s_size == s_seen_size and same(s_seen, s_at, s_size):
@@ -453,7 +452,7 @@ def scan(
                                 s_kind, s_at, s_size, 0, scope, log_at + head[USED] + RECORD
                             )
                             s_hash = hash64(settled_at, settled_size)
-                            store64(
+                            store_word(
                                 target,
                                 put(head, slots_at, last_slot, log_at, settled_at, settled_size, s_hash),
                             )

@@ -7,9 +7,8 @@ Comments are left out.
 
 from __future__ import annotations
 
-from numba import njit
-
 from thalweg.kernels.bits import load8, lshr, store8
+from thalweg.kernels.checking import njit
 
 GROWTH = 6
 """Bytes that one byte may become: a bare control character is written as `\\u0001`."""

@@ -7,9 +7,8 @@ never passes the line's end.
 
 from __future__ import annotations
 
-from numba import njit
-
-from thalweg.kernels.bits import ctz, iri_stops, line_ends, load8, load32, load64, lshr, string_stops
+from thalweg.kernels.bits import ctz, iri_stops, line_ends, load8, load_half, load_word, lshr, string_stops
+from thalweg.kernels.checking import njit
 
 _HTTP = int.from_bytes(b"http:", "little")
 _FIVE = (1 << 40) - 1
@@ -34,7 +33,7 @@ def utf8_end(p):
         c = load8(p)
         if c < 0x80:
             return p
-        w = load32(p)
+        w = load_half(p)
         second = (w >> 8) & 0xFF
         if c < 0xC2:
             return 0
@@ -77,7 +76,7 @@ def _has_scheme(p):
 def iri_end(p):
     """Address after an absolute IRIREF without escapes; p is at `<`."""
     p += 1
-    if load64(p) & _FIVE != _HTTP and not _has_scheme(p):
+    if load_word(p) & _FIVE != _HTTP and not _has_scheme(p):
         return 0
     while True:
         stops = iri_stops(p)

@@ -23,9 +23,9 @@ vain, the row's own key decides.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from thalweg.kernels.bits import lshr
+from thalweg.kernels.checking import njit
 from thalweg.kernels.memory import load32, load64, prefetch, store32, store64
 
 FOREVER = np.iinfo(np.int64).max

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from thalweg.kernels.arena import copy
 from thalweg.kernels.bits import address, ctz, differences
+from thalweg.kernels.checking import njit
 
 MOST_SHARED = 255
 """Bytes that a folded text has in common with the one before it, at most."""

@@ -17,9 +17,9 @@ references to arrays that are passed on. Kernels never grow an array: the owner 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from thalweg.kernels.bits import ctz, lshr
+from thalweg.kernels.checking import njit
 from thalweg.kernels.memory import load64, prefetch, store64
 from thalweg.kernels.store import FOREVER, NEVER
 

@@ -6,9 +6,8 @@ milliseconds. What is not in the years -9999 to 9999 (UTC) is not a time.
 
 from __future__ import annotations
 
-from numba import njit
-
 from thalweg.kernels.bits import load8
+from thalweg.kernels.checking import njit
 
 NO_TIME = -(2**63)
 """The one int64 that is not an instant."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels import layout
+from thalweg.kernels.checking import address_of
 from thalweg.kernels.match import match
 from thalweg.kernels.store import FOREVER, NEVER
 from thalweg.operators.spans import Spans
@@ -122,7 +123,7 @@ class Matcher:
             (layout.VARIABLES, self._bound),
             (layout.OUT, self._out),
         ):
-            cells[place] = array.ctypes.data
+            cells[place] = address_of(array)
         cells[layout.FEEDS_WIDTH] = program.feeds.shape[1]
         cells[layout.DISPATCH_LAST] = len(program.dispatch) - 1
         cells[layout.KNOWN_LAST] = len(program.known) - 1

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels import rowmap, timeline
+from thalweg.kernels.checking import address_of
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_WEIGHT
 from thalweg.kernels.store import FOREVER
 from thalweg.operators.spans import Changes, Spans
@@ -121,7 +122,7 @@ class Timeline:
             self._queue = _enlarged(self._queue[first:end], size + max(queued, size // 2))
             marks[timeline.FIRST], marks[timeline.END] = 0, size
         arrays = self._queue, self._rows, self._links, self._heads
-        marks[timeline.QUEUE : timeline.HEADS + 1] = [array.ctypes.data for array in arrays]
+        marks[timeline.QUEUE : timeline.HEADS + 1] = [address_of(array) for array in arrays]
         marks[timeline.LEVELS] = len(self._heads) // timeline.BUCKETS
         marks[timeline.ROOM] = len(self._queue)
 

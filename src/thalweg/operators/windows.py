@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
 from thalweg.kernels import store as kernel
+from thalweg.kernels.checking import address_of
 from thalweg.operators.state import State
 
 _FEW_ROWS = 256
@@ -51,6 +52,7 @@ class WindowStores:
     def __init__(self, windows: Sequence[Window], indexes: Sequence[int]) -> None:
         """`indexes[k]` is the bit set of the index kinds that plans probe in store k."""
         self.descriptors = np.zeros((max(len(windows), 1), kernel.FIELDS), np.int64)
+        address_of(self.descriptors)  # kernels are called with the addresses of its rows
         self._indexes = [kinds | 1 << kernel.SPO for kinds in indexes]
         self._rings: list[NDArray[np.int64]] = []
         self._tables: list[list[NDArray[np.int64]]] = []
@@ -118,7 +120,7 @@ class WindowStores:
         """Makes an array, which has the rows from TAIL on at its start, the ring of a store."""
         self._rings[number] = ring
         fields = self.descriptors[number]
-        start = int(ring.ctypes.data)
+        start = address_of(ring)
         fields[kernel.ROWS] = start - fields[kernel.TAIL] * fields[kernel.STRIDE]
         fields[kernel.END] = start + ring.nbytes
         fields[kernel.SPAN] = ring.nbytes
@@ -126,7 +128,7 @@ class WindowStores:
     def _place_table(self, number: int, index: int, table: NDArray[np.int64], taken: int) -> None:
         self._tables[number][index] = table
         cells = self.descriptors[number, _cells(index) :]
-        cells[kernel.TABLE], cells[kernel.SIZE], cells[kernel.TAKEN] = table.ctypes.data, len(table), taken
+        cells[kernel.TABLE], cells[kernel.SIZE], cells[kernel.TAKEN] = address_of(table), len(table), taken
 
     def grow(self, number: int, status: int, now: int) -> None:
         """Makes the room that `insert` asked for by its status, at time `now`."""

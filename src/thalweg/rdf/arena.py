@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from thalweg.kernels import arena as kernel
 from thalweg.kernels.bits import SLACK
+from thalweg.kernels.checking import address_of
 from thalweg.kernels.nodes import NODE, name_nodes
 from thalweg.kernels.texts import fold, unfold
 
@@ -49,7 +50,7 @@ class Arena:
         self.head[kernel.MASK] = hash_mask
         self.slots = np.zeros(2 * _LEAST_SLOTS, dtype=np.int64)
         self.log = np.empty(_LEAST_LOG, dtype=np.uint8)
-        self._pad = np.zeros(256 + SLACK, dtype=np.uint8)
+        self._make_pad(256)
         # Matching threads share an arena for what queries add to it: constants and new nodes.
         self._alone = Lock()
 
@@ -99,13 +100,18 @@ class Arena:
         self.slots = np.zeros(2 * slots, dtype=np.int64)
         kernel.index(self.head, self.slots, self.log, used)
 
+    def _make_pad(self, size: int) -> None:
+        """Makes the array that texts are copied to. Its address is kept: NumPy takes longer for it than a lookup."""
+        self._pad = np.zeros(size + SLACK, dtype=np.uint8)
+        self._pad_at = address_of(self._pad)
+
     def _padded(self, text: bytes) -> int:
         """Address of a copy of the text with readable slack; it is good until the next call."""
         size = len(text)
         if size + SLACK > self._pad.size:
-            self._pad = np.zeros(2 * size + SLACK, dtype=np.uint8)
+            self._make_pad(2 * size)
         self._pad[:size] = np.frombuffer(text, dtype=np.uint8)
-        return int(self._pad.ctypes.data)
+        return self._pad_at
 
     def intern(self, text: bytes) -> int:
         """Id of a canonical text, which is entered if it is new."""
@@ -210,7 +216,7 @@ class Arena:
         start = 0
         while start < size:
             start, pairs = kernel.merge(
-                self.head, self.slots, self.log, source.ctypes.data, size, start, remap
+                self.head, self.slots, self.log, address_of(source), size, start, remap
             )
             if start < 0:
                 raise ValueError("not the records of an arena")
@@ -254,7 +260,7 @@ class Arena:
         unfold(rests, terms.shared, terms.sizes, texts)
         ids = np.zeros(sizes.size + 1, dtype=np.int64)
         pending = np.empty((kernel.PENDING, 4), dtype=np.int64)
-        start, at = 0, texts.ctypes.data
+        start, at = 0, address_of(texts)
         while start < sizes.size:
             start, at = kernel.enter(self.head, self.slots, self.log, at, sizes, start, pending, ids[1:])
             if start < sizes.size:
@@ -281,7 +287,7 @@ class Arena:
         # As much again will come before the next time: to make room twice would cost as much as this.
         kept, log = self._gather(flags, spare=True)
         self.log = log
-        self._pad = np.zeros(256 + SLACK, dtype=np.uint8)
+        self._make_pad(256)
         slots = _LEAST_SLOTS
         while kernel.crowded(2 * int(np.count_nonzero(flags)) + 8, slots):
             slots *= 2

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from thalweg.kernels import scan as kernel
 from thalweg.kernels.arena import PENDING
 from thalweg.kernels.bits import SLACK
+from thalweg.kernels.checking import address_of
 from thalweg.kernels.hashing import mix
 from thalweg.lines import last_end
 from thalweg.rdf.arena import Arena, Bytes, Ids
@@ -154,7 +155,7 @@ class _Run:
         reader._options[kernel.OFFSET] = (
             offset + start if reader._options[kernel.SCOPE_MODE] != 2 else self.offset
         )
-        address = view.ctypes.data
+        address = address_of(view)
         self.state[kernel.POS] = 0
         while True:
             status = self._scan(address + start, address + end, reader._options)
@@ -277,9 +278,10 @@ class _Run:
         for place in (kernel.POS, kernel.LINES, kernel.STATEMENTS, kernel.ROWS):
             self.state[place] = 0
         unread: list[tuple[int, int]] = []
+        address = address_of(data)
         status = -1
         while status != kernel.DONE:
-            status = self._scan(data.ctypes.data, data.ctypes.data + len(text), options)
+            status = self._scan(address, address + len(text), options)
             odd = self.reader._odd[: int(self.state[kernel.ODDS])].tolist()
             unread += ((line - 1, why) for _, _, line, _, _, why in odd)
             self.state[kernel.ODDS] = 0

@@ -10,6 +10,7 @@ import numpy as np
 
 from thalweg.kernels import scan as kernel
 from thalweg.kernels.bits import SLACK
+from thalweg.kernels.checking import address_of
 from thalweg.kernels.hashing import keys_of
 from thalweg.rdf.arena import Bytes, Ids
 
@@ -87,7 +88,7 @@ class Prune:
         sizes = np.array([len(text) for text in texts], dtype=np.int64)
         hashes = np.zeros(len(texts), dtype=np.int64)
         quicks = np.zeros(len(texts), dtype=np.int64)
-        keys_of(self.texts.ctypes.data, sizes, hashes, quicks)
+        keys_of(address_of(self.texts), sizes, hashes, quicks)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         place = {text: k for k, text in enumerate(texts)}
 

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thalweg.kernels.bits import SLACK
+from thalweg.kernels.checking import address_of
 from thalweg.kernels.hashing import hash64, quick, same
 
 
@@ -14,7 +15,7 @@ def place(text: bytes, before: int, rest: int) -> tuple[np.ndarray, int]:
     """A copy of the text at some alignment, with other bytes around it, and its address."""
     data = np.full(before + len(text) + SLACK, rest, dtype=np.uint8)
     data[before : before + len(text)] = np.frombuffer(text, dtype=np.uint8)
-    return data, data.ctypes.data + before
+    return data, address_of(data) + before
 
 
 @given(text=st.binary(max_size=200), before=st.integers(0, 9), rest=st.integers(0, 255))

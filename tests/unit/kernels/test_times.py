@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from thalweg.instants import FIRST, LAST, instant, show_instant
 from thalweg.kernels.bits import SLACK
+from thalweg.kernels.checking import address_of
 from thalweg.kernels.times import NO_TIME, micros
 
 
 def parse(text: str) -> int:
     data = text.encode()
     padded = np.frombuffer(data + bytes(SLACK), dtype=np.uint8)
-    return int(micros(padded.ctypes.data, len(data)))
+    return int(micros(address_of(padded), len(data)))
 
 
 def expected(text: str) -> int:
