@@ -21,7 +21,8 @@ _MANY = 1 << 10
 class Row:
     """A result row: when, whether it came (+) or went (-), and the terms as N-Triples text.
 
-    `0` stands for a report whose answer is empty, where the query asks for these; it has no bindings.
+    `0` stands for a report whose answer is empty, where the query asks for these. `gap` stands for rows up to its time
+    that were dropped because nobody polled them. Both have no bindings.
     """
 
     at: int
@@ -93,16 +94,26 @@ class ContinuousQuery:
             self._tidy()
         return rows
 
+    @property
+    def pending(self) -> int:
+        """How many rows wait for a poll."""
+        return self.view.pending
+
+    @property
+    def dropped(self) -> int:
+        """How many rows were dropped because too many waited for a poll."""
+        return self.view.dropped
+
     def rows(self, delta: Delta) -> list[Row]:
         """The rows of a delta of this query."""
         if not len(delta):
             return []
-        told = delta.op != 0
-        if not told.all():
-            rows = iter(self.rows(delta[told]))
+        bound = np.abs(delta.op) == 1
+        if not bound.all():
+            rows = iter(self.rows(delta[bound]))
             return [
-                next(rows) if there else Row(at, "0", {})
-                for at, there in zip(delta.at.tolist(), told.tolist(), strict=True)
+                next(rows) if there else Row(at, sign, {})
+                for at, sign, there in zip(delta.at.tolist(), delta.signs, bound.tolist(), strict=True)
             ]
         columns, graphs = self.texts(delta)
         names, cells = list(columns), list(zip(*columns.values(), strict=True)) or [()] * len(delta)

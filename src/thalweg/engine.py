@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,13 +22,14 @@ from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.derived import DerivedStreams
 from thalweg.operators.streamset import Strategy, Streamset
+from thalweg.operators.views import View
 from thalweg.plan.program import store_key
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.ntriples import BlankNodes, Reader
 from thalweg.rdf.prune import Prune, Signature
-from thalweg.saving import restore, save
+from thalweg.saving import Parts, pack_parts, unpack_parts
 
 Ints = NDArray[np.int64]
 T = TypeVar("T")
@@ -69,17 +70,27 @@ class Session:
         arena: Arena | None = None,
         strategy: Strategy = "incremental",
         threads: int = 1,
+        max_pending: int | None = 1_000_000,
+        on_pending: str = "drop",
     ) -> None:
         """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch.
 
         With several `threads`, queries that share no window are matched side by side when a large batch comes.
+
+        At most `max_pending` rows of a query wait for a poll when the next event comes (None: any number). Of more,
+        the oldest are dropped, and the next poll begins with a row whose `op` is `gap`. With `on_pending="fail"` the
+        event is refused instead, until the query has been polled.
         """
         if on_error not in ("quarantine", "fail"):
             raise UsageError(f'on_error is "quarantine" or "fail", not {on_error!r}')
         if strategy not in ("incremental", "reevaluate"):
             raise UsageError(f'strategy is "incremental" or "reevaluate", not {strategy!r}')
         if threads < 1:
-            raise UsageError(f"{threads} threads cannot match")
+            raise UsageError(f"threads must be at least 1, got {threads}")
+        if on_pending not in ("drop", "fail"):
+            raise UsageError(f'on_pending is "drop" or "fail", not {on_pending!r}')
+        if max_pending is not None and max_pending < 0:
+            raise UsageError(f"max_pending must be at least 0, got {max_pending}")
         self.threads = threads
         self.arena = arena or Arena()
         self.stats = Stats()
@@ -102,6 +113,9 @@ class Session:
         self._pool: ThreadPoolExecutor | None = None
         self._derived = DerivedStreams()
         self._unheard: set[str] = set()
+        self._max_pending = max_pending
+        self._on_pending = on_pending
+        self._overfull: list[View] = []
 
     # Queries
 
@@ -126,6 +140,9 @@ class Session:
 
     def _add(self, registered: ContinuousQuery) -> None:
         self._queries.append(registered)
+        view = registered.view
+        view.limit, view.on_overflow = self._max_pending, self._overfull.append
+        self._overfull.append(view)  # a restored one may hold too many rows
         self._derived.add(registered.query, registered.view, registered.home)
         self._prune = None
 
@@ -207,7 +224,7 @@ class Session:
         """
         if op not in _OPS:
             raise UsageError(f'op is "insert" or "delete", not {op!r}')
-        self._check_source(stream)
+        self._begin(stream)
         time = _time(at)
         self._pushes += 1
         chunk = self._reader(stream).read(
@@ -229,7 +246,7 @@ class Session:
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
-        self._check_source(batch.stream)
+        self._begin(batch.stream)
         if batch.rejects:
             self._reject(batch.rejects)
         rows = batch.rows
@@ -239,11 +256,29 @@ class Session:
             rows = rows[~late[batch.places]]
         self._take(state, rows, batch.clock, batch.events)
 
-    def _check_source(self, stream: str) -> None:
-        if stream in self._derived:
+    def _begin(self, stream: str | None) -> None:
+        """Refuses what no event or watermark may do; drops rows that too many others wait with."""
+        if self._overfull:
+            self._bound_pending()
+        if stream is not None and stream in self._derived:
             raise UsageError(
                 f"<{stream}> is derived from a registered query and takes no other events: push to another stream"
             )
+
+    def _bound_pending(self) -> None:
+        """Drops the oldest rows of queries that nobody polls, or refuses to go on."""
+        for view in self._overfull:
+            if view.limit is None or view.pending <= view.limit:
+                continue
+            if self._on_pending == "fail":
+                raise UsageError(
+                    f"{view.pending:,} rows of a query wait for a poll, and {view.limit:,} are the most: "
+                    "poll it, unregister it, or raise max_pending"
+                )
+            if not view.dropped:
+                warn(f"nobody polls a query: of more than {view.limit:,} rows the oldest are dropped")
+            view.drop_oldest()
+        self._overfull.clear()
 
     def _take(self, state: Stream, rows: Rows, clock: int, events: int) -> None:
         """Takes rows of events that are not late; `clock` is the largest time of an event, with or without rows."""
@@ -266,8 +301,7 @@ class Session:
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
         """Sets the watermark of one stream or of all source streams: no event before it will come."""
         time = _time(at)
-        if stream is not None:
-            self._check_source(stream)
+        self._begin(stream)
         names = [stream] if stream is not None else self.source_streams
         for name in names:
             state = self._stream(name)
@@ -283,8 +317,7 @@ class Session:
         When all streams of a query have ended, its last instant is complete. With `drain`, time then runs on
         until its windows are empty.
         """
-        if stream is not None:
-            self._check_source(stream)
+        self._begin(stream)
         names = [stream] if stream is not None else self.source_streams
         homes = [home for home in self._sets if not set(names).isdisjoint(home.streams)]
         for home in homes:
@@ -325,12 +358,45 @@ class Session:
 
     def save(self) -> bytes:
         """The session as bytes, from which `restore` goes on as if nothing had happened."""
-        return save(self)
+        self.compact()
+        views = [[view for _, view in home.registered] for home in self._sets]
+        places = [self._sets.index(query.home) for query in self._queries]
+        parts = Parts(
+            options={
+                "lateness": f"{self._lateness}us",
+                "on_error": self._on_error,
+                "blank_nodes": self._blank_nodes,
+                "max_pending": self._max_pending,
+                "on_pending": self._on_pending,
+            },
+            stats=self.stats,
+            pushes=self._pushes,
+            streams=list(self._streams.values()),
+            arena=self.arena,
+            homes=self._sets,
+            queries=[
+                (place, views[place].index(query.view))
+                for place, query in zip(places, self._queries, strict=True)
+            ],
+            derived=self._derived.state(),
+        )
+        return pack_parts(parts)
 
     @classmethod
-    def restore(cls, data: bytes, *, threads: int = 1) -> Session:
-        """The session that was saved; `queries` has its queries in the order of their registration."""
-        session: Session = restore(cls, data, threads)
+    def restore(cls, data: bytes, *, threads: int = 1, queries: Sequence[Query] = ()) -> Session:
+        """The session that was saved; `queries` has its queries in the order of their registration.
+
+        Queries that no text says are given, in the order in which they were saved.
+        """
+        parts = unpack_parts(data, queries)
+        session = cls(**parts.options, arena=parts.arena, threads=threads)
+        session.stats, session._pushes, session._sets = parts.stats, parts.pushes, parts.homes
+        session._streams = {stream.name: stream for stream in parts.streams}
+        for place, number in parts.queries:
+            home = parts.homes[place]
+            query, view = home.registered[number]
+            session._add(ContinuousQuery(session.arena, query, view, home, session.tidy))
+        session._derived.restore(parts.derived)
         return session
 
     @property

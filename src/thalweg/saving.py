@@ -1,43 +1,52 @@
 """Saving a session and going on with it, in this process or another.
 
-The bytes hold queries as texts, terms, windows, what views still have to show, and the state of streams. Indexes
+The bytes hold queries as texts, terms, windows, what views still have to emit, and the state of streams. Indexes
 and plans are made anew. Nothing in them is code: bytes from elsewhere can be wrong, but not harmful.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from thalweg.algebra.query import Query
-from thalweg.answers import ContinuousQuery, Stats, Stream
+from thalweg.answers import Stats, Stream
 from thalweg.errors import UsageError
 from thalweg.lang import parse
 from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
 
-FORMAT = 3
+FORMAT = 4
 
 
-def save(session: Any) -> bytes:
-    """The session (of `engine`, which is built upon this) as bytes."""
-    session.compact()
-    homes = session._sets
+@dataclass
+class Parts:
+    """What a session consists of, as it is saved and restored."""
+
+    options: dict[str, Any]
+    stats: Stats
+    pushes: int
+    streams: list[Stream]
+    arena: Arena
+    homes: list[Streamset]
+    queries: list[tuple[int, int]]
+    """By query in the order of registration: its streamset, and its number there."""
+    derived: State
+
+
+def pack_parts(parts: Parts) -> bytes:
+    """A session as bytes."""
     state: State = {
-        "options": {
-            "lateness": session._lateness,
-            "on_error": session._on_error,
-            "blank_nodes": session._blank_nodes,
-        },
-        "stats": asdict(session.stats),
-        "pushes": session._pushes,
-        "streams": [asdict(stream) for stream in session._streams.values()],
-        "terms": np.frombuffer(session.arena.records(), np.uint8),
-        "hash_mask": session.arena.hash_mask,
+        "options": parts.options,
+        "stats": asdict(parts.stats),
+        "pushes": parts.pushes,
+        "streams": [asdict(stream) for stream in parts.streams],
+        "terms": np.frombuffer(parts.arena.records(), np.uint8),
+        "hash_mask": parts.arena.hash_mask,
         # In the order of registration within each streamset, those that left included: plans count on it.
         "homes": [
             {
@@ -47,21 +56,16 @@ def save(session: Any) -> bytes:
                 ],
                 "state": home.state(),
             }
-            for home in homes
+            for home in parts.homes
         ],
-        "queries": [_place(query, homes) for query in session.queries],
-        "derived": session._derived.state(),
+        "queries": parts.queries,
+        "derived": parts.derived,
     }
     return pack(state, FORMAT)
 
 
-def _place(query: ContinuousQuery, homes: list[Streamset]) -> list[int]:
-    home = query.home
-    return [homes.index(home), next(k for k, (_, view) in enumerate(home.registered) if view is query.view)]
-
-
-def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] = ()) -> Any:
-    """The session of such bytes; `queries` has its queries in the order of their registration.
+def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
+    """The session of such bytes.
 
     Queries that no text says are given, in the order in which they were saved.
     """
@@ -70,29 +74,24 @@ def restore(kind: Any, data: bytes, threads: int = 1, queries: Sequence[Query] =
         state = unpack(data, FORMAT)
     except ValueError as error:
         raise UsageError(f"the session cannot be restored: {error}") from None
-    options = state["options"]
-    session = kind(
-        on_error=options["on_error"],
-        blank_nodes=options["blank_nodes"],
-        arena=Arena(state["hash_mask"]),
-        threads=threads,
-    )
-    session._lateness = options["lateness"]
-    session.stats = Stats(**state["stats"])
-    session._pushes = state["pushes"]
-    session._streams = {saved["name"]: Stream(**saved) for saved in state["streams"]}
-    if session.arena.merge(state["terms"]) is not None:
+    arena = Arena(state["hash_mask"])
+    if arena.merge(state["terms"]) is not None:
         raise UsageError("the session cannot be restored: its terms have other ids in this version")
+    homes = []
     for saved in state["homes"]:
         home = Streamset(saved["streams"])
         for query in saved["queries"]:
             asked = next(given) if queries else parse(query["text"], stream=query["default"])
-            home.add(asked, session.arena)
-        home.restore(saved["state"], session.arena.intern)
-        session._sets.append(home)
-    for place, number in state["queries"]:
-        home = session._sets[place]
-        query, view = home.registered[number]
-        session._add(ContinuousQuery(session.arena, query, view, home, session.tidy))
-    session._derived.restore(state["derived"])
-    return session
+            home.add(asked, arena)
+        home.restore(saved["state"], arena.intern)
+        homes.append(home)
+    return Parts(
+        options=state["options"],
+        stats=Stats(**state["stats"]),
+        pushes=state["pushes"],
+        streams=[Stream(**saved) for saved in state["streams"]],
+        arena=arena,
+        homes=homes,
+        queries=[(place, number) for place, number in state["queries"]],
+        derived=state["derived"],
+    )

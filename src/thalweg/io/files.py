@@ -8,7 +8,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -170,12 +170,13 @@ class FileEvents:
         paths: Iterable[str | Path],
         stream: str,
         arena: Arena,
-        prune: Prune,
+        prune: Prune | Callable[[], Prune],
         options: ReadOptions | None = None,
     ) -> None:
+        """`prune` may be a function that gives the current one: queries come and go while files are read."""
         self.options = options or ReadOptions()
         self.arena = arena
-        self.prune = prune
+        self._prune = (lambda: prune) if isinstance(prune, Prune) else prune
         self._files = [(str(path), self.options.syntax or syntax_of(path)) for path in paths]
         modes: set[Mode] = {self.options.mode_for(syntax) for _, syntax in self._files} or {"triples"}
         if len(modes) > 1:
@@ -209,7 +210,6 @@ class FileEvents:
         for path, syntax in self._files:
             make = partial(
                 Reader,
-                prune=self.prune,
                 syntax=syntax,
                 source=path,
                 blank_nodes=self.options.blank_nodes,
@@ -225,39 +225,55 @@ class FileEvents:
                 yield EventBatch.empty(stream, self.framer.clock, tuple(source.rejects))
         yield self.framer.close()
 
-    def _chunks(self, source: pieces, make: Callable[[Arena], Reader]) -> Iterator[Chunk]:
-        """The chunks of a file in order, read here or by several threads."""
+    def _chunks(self, source: pieces, make: Callable[[Arena, Prune], Reader]) -> Iterator[Chunk]:
+        """The chunks of a file in order, read here or by several threads, each pruned as is right when it is taken."""
         if self.options.threads == 1:
-            reader = make(self.arena)
+            reader = make(self.arena, self._prune())
             for offset, data in source:
                 self.bytes += len(data)
+                if reader.prune is not self._prune():
+                    reader = make(self.arena, self._prune())
                 yield reader.read(data, offset=offset)
             return
 
-        def read(offset: int, data: memoryview) -> tuple[Chunk, bytes]:
+        def read(ahead: _Ahead) -> tuple[Chunk, bytes]:
             # An arena of its own: that of the session belongs to the thread that matches.
             arena = Arena()
-            chunk = make(arena).read(data, offset=offset)
+            chunk = make(arena, ahead.prune).read(ahead.data, offset=ahead.offset)
             return chunk, chunk.records(arena)
 
+        def taken(ahead: _Ahead, future: Future[tuple[Chunk, bytes]]) -> Chunk:
+            chunk, records = future.result()
+            if ahead.prune is not self._prune():  # a query has come or gone since it was read
+                chunk, records = read(replace(ahead, prune=self._prune()))
+            return chunk.adopted(records, self.arena)
+
         with ThreadPoolExecutor(self.options.threads, "thalweg-read") as pool:
-            under_way: deque[Future[tuple[Chunk, bytes]]] = deque()
+            under_way: deque[tuple[_Ahead, Future[tuple[Chunk, bytes]]]] = deque()
             for offset, data in source:
                 self.bytes += len(data)
-                under_way.append(pool.submit(read, offset, data))
+                ahead = _Ahead(offset, data, self._prune())
+                under_way.append((ahead, pool.submit(read, ahead)))
                 if len(under_way) > self.options.threads + 1:
-                    chunk, records = under_way.popleft().result()
-                    yield chunk.adopted(records, self.arena)
+                    yield taken(*under_way.popleft())
             while under_way:
-                chunk, records = under_way.popleft().result()
-                yield chunk.adopted(records, self.arena)
+                yield taken(*under_way.popleft())
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """A piece that is read ahead, and what of it is kept."""
+
+    offset: int
+    data: memoryview
+    prune: Prune
 
 
 def read_events(
     paths: Iterable[str | Path],
     stream: str,
     arena: Arena,
-    prune: Prune,
+    prune: Prune | Callable[[], Prune],
     options: ReadOptions | None = None,
 ) -> FileEvents:
     """The events of local files for a runner in this process."""

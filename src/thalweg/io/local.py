@@ -84,7 +84,7 @@ def _open(job: Job, session: Session) -> dict[str, FileEvents]:
         threads=min(os.cpu_count() or 1, _MOST_THREADS),
     )
     sources = {
-        stream: read_events(paths, stream, session.arena, session.prune(), options)
+        stream: read_events(paths, stream, session.arena, session.prune, options)
         for stream, paths in files.items()
     }
     session.keep(lambda: [source.live() for source in sources.values()])

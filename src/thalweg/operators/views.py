@@ -28,6 +28,8 @@ from thalweg.operators.timeline import CountedRows
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
+GAP = 2
+SIGNS = {0: "0", 1: "+", -1: "-", GAP: "gap"}
 MOST_REPORTS = 10_000_000
 """Reports of RSTREAM that one step of time may ask for."""
 
@@ -36,7 +38,7 @@ MOST_REPORTS = 10_000_000
 class Delta:
     """A batch of result rows: time, sign, ids of the bindings; of [NOW] also the graph and the number of the event.
 
-    Sign 0 is a report with an empty answer; its ids are 0.
+    Sign 0 is a report with an empty answer, sign GAP stands for rows that were dropped; their ids are 0.
     """
 
     at: Ints
@@ -58,8 +60,8 @@ class Delta:
 
     @property
     def signs(self) -> list[str]:
-        """The signs as rows show them: `+`, `-`, or `0` for a report with an empty answer."""
-        return ["0+-"[op] for op in self.op.tolist()]
+        """The signs as rows show them: `+`, `-`, `0` for a report with an empty answer, or `gap`."""
+        return [SIGNS[op] for op in self.op.tolist()]
 
     @classmethod
     @cache
@@ -67,6 +69,14 @@ class Delta:
         """A delta without rows."""
         none = np.empty(0, np.int64)
         return cls(none, none, none, none, np.empty((0, width), np.int64))
+
+    @classmethod
+    def marker(cls, at: int, op: int, width: int) -> Delta:
+        """One row that has a time and a sign, and binds nothing."""
+        none = np.zeros(1, np.int64)
+        return cls(
+            np.full(1, at, np.int64), np.full(1, op, np.int64), none, none, np.zeros((1, width), np.int64)
+        )
 
     @classmethod
     def concat(cls, deltas: list[Delta], width: int) -> Delta:
@@ -106,6 +116,13 @@ class View:
         self.on_delta: Callable[[Delta], None] | None = None
         """Called with each delta, for the stream that is derived from this query."""
         self._untaken = 0
+        self.limit: int | None = None
+        """How many rows may wait for a poll; None: any number."""
+        self.on_overflow: Callable[[View], None] | None = None
+        """Called when more rows than that wait."""
+        self.dropped = 0
+        """How many rows were dropped because they were not taken in time."""
+        self._gap: int | None = None
 
     def step(self, spans: Spans) -> None:
         """Takes solutions; their cells may be reused afterwards."""
@@ -121,7 +138,25 @@ class View:
     def poll(self) -> Delta:
         """Everything since the last poll, in time order."""
         deltas, self._out, self._untaken = self._out, [], 0
+        if self._gap is not None:
+            deltas, self._gap = [Delta.marker(self._gap, GAP, self.width), *deltas], None
         return Delta.concat(deltas, self.width)
+
+    def drop_oldest(self) -> None:
+        """Drops the oldest rows that wait, so many that no more than the limit are left; a gap marks their place."""
+        while self.limit is not None and self._untaken > self.limit and self._out:
+            oldest = self._out.pop(0)
+            count = min(len(oldest), self._untaken - self.limit)
+            self.dropped += count
+            self._untaken -= count
+            self._gap = int(oldest.at[count - 1])
+            if count < len(oldest):
+                self._out.insert(0, oldest[count:])
+
+    @property
+    def pending(self) -> int:
+        """How many rows wait for a poll."""
+        return self._untaken
 
     def give_back(self, spare: int = 0) -> bool:
         """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
@@ -158,12 +193,18 @@ class View:
     def state(self) -> State:
         """Everything that is still to be emitted or needed for it."""
         waiting = Delta.concat(self._out, self.width)
-        return {"pipeline": self._pipeline.state(), "out": waiting.columns}
+        return {
+            "pipeline": self._pipeline.state(),
+            "out": waiting.columns,
+            "dropped": self.dropped,
+            "gap": self._gap,
+        }
 
     def restore(self, state: State) -> None:
         """Goes on where a saved view was."""
         self._pipeline.restore(state["pipeline"])
         self._out, self._untaken = [], 0
+        self.dropped, self._gap = state["dropped"], state["gap"]
         if len(state["out"][0]):
             self._emit(Delta(*state["out"]))
 
@@ -182,6 +223,8 @@ class View:
         self._untaken += len(delta)
         if self.on_delta is not None:
             self.on_delta(delta)
+        if self.limit is not None and self._untaken > self.limit and self.on_overflow is not None:
+            self.on_overflow(self)
 
     def settled(self, watermark: int) -> int:
         """The last instant to which nothing will be added after a watermark."""
@@ -306,9 +349,7 @@ class RelationView(View):
         if len(rows):
             self._show(Changes(np.full(len(rows), at, np.int64), counts, rows))
         elif self._tell_empty:
-            nothing = np.zeros(1, np.int64)
-            empty = np.zeros((1, self.width), np.int64)
-            self._emit(Delta(np.full(1, at, np.int64), nothing, nothing, nothing, empty))
+            self._emit(Delta.marker(at, 0, self.width))
 
     def clear(self) -> None:
         """Lets go of everything: nobody will ask any more."""

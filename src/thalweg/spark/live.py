@@ -19,7 +19,6 @@ from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
 from thalweg.rdf.stamped import Stamped, parted
-from thalweg.saving import restore, save
 from thalweg.spark.encode import nothing
 from thalweg.spark.jobs import Job
 from thalweg.spark.results import pack_results
@@ -239,7 +238,7 @@ class Live:
         latest = max(noted.latest for noted in self._index)
         self.turn.expired += [noted.place for noted in self._index]
         self._index.clear()
-        saved = save(self.session)
+        saved = self.session.save()
         starts = range(0, len(saved), _PART)
         for start in starts:
             entry = Entry(
@@ -256,7 +255,7 @@ class Live:
         if entry.last:
             # The text of a query does not name the channels of a shard.
             queries = () if self.job.derive else (self.job.asked,)
-            self._begin(restore(Session, b"".join(self._parts), queries=queries))
+            self._begin(Session.restore(b"".join(self._parts), queries=queries))
             # A stream that had ended when the session was saved may have gone on; `resume` ends those that have not.
             for stream in self.session.source_streams:
                 self.session.reopen(stream, tentatively=True)
