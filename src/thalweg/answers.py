@@ -94,6 +94,11 @@ class ContinuousQuery:
             self._tidy()
         return rows
 
+    def discard(self) -> None:
+        """Keeps no rows for a poll from now on: the query is there for the stream that is derived from it."""
+        self.view.poll()
+        self.view.keeps = False
+
     @property
     def pending(self) -> int:
         """How many rows wait for a poll."""

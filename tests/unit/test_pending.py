@@ -98,6 +98,16 @@ def test_a_saved_session_keeps_its_bound_and_its_gap() -> None:
     assert query.dropped == 3
 
 
+def test_a_producer_that_is_not_asked_keeps_no_rows() -> None:
+    session = tw.Session(max_pending=None)
+    query = session.register(ASK)
+    push(session, 0)
+    query.discard()
+    push(session, 1)
+    assert query.poll() == []
+    assert query.pending == 0
+
+
 @pytest.mark.parametrize("options", [{"max_pending": -1}, {"on_pending": "wait"}])
 def test_a_bound_that_makes_no_sense_is_refused(options: dict[str, object]) -> None:
     with pytest.raises(tw.UsageError, match="pending"):

@@ -26,10 +26,13 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     """Run a job to the end of its files, or to Ctrl-C."""
     begin = time.perf_counter()
     session = Session(
-        lateness=f"{job.lateness}us", on_error=job.on_error, blank_nodes=job.reading.blank_nodes
+        lateness=f"{job.lateness}us",
+        on_error=job.on_error,
+        blank_nodes=job.reading.blank_nodes,
+        max_pending=None,  # the results of each batch are written before the next one
     )
     for producer in job.derive:
-        session.register(producer)
+        session.register(producer).discard()
     query = session.register(job.query)
     sources = _open(job, session)
     quarantine, late = Records(job.outputs.quarantine), Records(job.outputs.late)

@@ -120,6 +120,8 @@ class View:
         """How many rows may wait for a poll; None: any number."""
         self.on_overflow: Callable[[View], None] | None = None
         """Called when more rows than that wait."""
+        self.keeps = True
+        """Whether rows wait for a poll at all."""
         self.dropped = 0
         """How many rows were dropped because they were not taken in time."""
         self._gap: int | None = None
@@ -219,10 +221,12 @@ class View:
         self._emit(Delta(changes.time, np.sign(changes.weight), none, none, changes.rows))
 
     def _emit(self, delta: Delta) -> None:
-        self._out.append(delta)
-        self._untaken += len(delta)
         if self.on_delta is not None:
             self.on_delta(delta)
+        if not self.keeps:
+            return
+        self._out.append(delta)
+        self._untaken += len(delta)
         if self.limit is not None and self._untaken > self.limit and self.on_overflow is not None:
             self.on_overflow(self)
 

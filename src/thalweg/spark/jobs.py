@@ -66,7 +66,7 @@ class Job:
 
     def session(self) -> Session:
         """An engine with the queries of the job; the last is the one that is answered."""
-        session = Session(lateness=self.lateness)
+        session = Session(lateness=self.lateness, max_pending=None)  # drained after each batch
         for producer in self.derive:
             session.register(parse(producer, stream=self.stream))
         session.register(self.asked)

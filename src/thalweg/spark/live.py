@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from thalweg.answers import ContinuousQuery, Late
+from thalweg.answers import Late
 from thalweg.engine import Session
 from thalweg.instants import duration, show_instant
 from thalweg.io.files import ReadOptions
@@ -136,7 +136,9 @@ class Live:
     def _begin(self, session: Session) -> None:
         self.session = session
         self._coverage = self._covered(self.standing.matched)
-        self.query: ContinuousQuery = session.queries[-1]
+        *producers, self.query = session.queries
+        for producer in producers:
+            producer.discard()
         session.keep(lambda: [framer.live() for framer in self.framers.values()])
 
     def _covered(self, matched: Iterable[int]) -> Coverage:
