@@ -35,6 +35,8 @@ from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
 Strategy = Literal["incremental", "reevaluate"]
+_SETTLE_EVERY = 16
+_MANY = 256
 
 
 class Streamset:
@@ -55,6 +57,7 @@ class Streamset:
         self._learner = Learner()
         self._counts: CountFeeds | None = None
         self._counting: list[int] = []
+        self._unsettled = 0  # runs since memory was last given back
 
     # Queries
 
@@ -161,7 +164,10 @@ class Streamset:
         try:
             self._routes.advance(bound, len(feed))
         finally:
-            if later:
+            self._unsettled += 1
+            # While rows come, their expiry is looked at now and then; without any, at once.
+            if later and (not len(feed) or self._unsettled >= _SETTLE_EVERY or len(feed) >= _MANY):
+                self._unsettled = 0
                 self._settle(len(feed))
 
     def _match(self, feed: Ints, rows: Rows, intern: Interner) -> None:

@@ -45,7 +45,7 @@ class Rows:
     @classmethod
     def empty(cls) -> Rows:
         """No rows."""
-        return cls(*(np.empty(0, np.int64) for _ in _COLUMNS))
+        return _NO_ROWS
 
     @classmethod
     def concat(cls, parts: Sequence[Rows]) -> Rows:
@@ -64,6 +64,9 @@ class Rows:
     def nbytes(self) -> int:
         """The memory of the columns."""
         return sum(column.nbytes for column in self.columns)
+
+
+_NO_ROWS = Rows(*(np.empty(0, np.int64) for _ in _COLUMNS))
 
 
 @dataclass(frozen=True)
