@@ -1,4 +1,4 @@
-# Thalweg's habits. `make run` and `make test` are all a newcomer needs; everything lives in .venv, nothing is global.
+# Development commands. Start with `make run` and `make test`. Everything is installed into .venv, nothing globally.
 # Another interpreter: `make test PYTHON=python3.12`. Arguments for the tests: `make test ARGS="-k window"`.
 
 PYTHON ?= python3
@@ -7,11 +7,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.thalweg-ready
 WARM := $(VENV)/.thalweg-warm
 ARGS ?=
-# Tests on Spark share one session, hence one process; the others run beside them.
+# Tests on Spark share one session, hence one process; the others run in parallel to them.
 JOBS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SUITE ?= lubm
-# What drives every kernel; with the checked build of the kernels it takes two minutes.
+# Tests that call every kernel; with the checked build of the kernels they take two minutes.
 CHECKED_TESTS := tests/unit/kernels tests/unit/operators tests/unit/rdf tests/unit/test_engine.py tests/unit/test_extremes.py tests/property
 
 .DEFAULT_GOAL := help
@@ -19,28 +19,28 @@ CHECKED_TESTS := tests/unit/kernels tests/unit/operators tests/unit/rdf tests/un
 
 help:
 	@echo "make run     set up .venv and run the demo: a smart-grid stream on Spark in local mode (needs Java 17+)"
-	@echo "make test    set up .venv and run all tests (those on Spark are skipped, and say so, where Java is missing)"
-	@echo "make soak    the long tests that make test leaves out: kills, brokers, searches"
-	@echo "make checked a part of the tests with the checked build of the kernels: a bad address is an error, not a crash"
-	@echo "make quick   the tests without Spark and without the slow ones: below two minutes"
-	@echo "make check   ruff, ruff format and mypy"
-	@echo "make bench   the figures of 'thalweg bench lubm'; another suite: make bench SUITE=dynamic"
+	@echo "make test    set up .venv and run all tests (those on Spark are skipped, with a message, if Java is missing)"
+	@echo "make soak    run the long tests that make test leaves out: kills, brokers, searches"
+	@echo "make checked run a part of the tests with the checked build of the kernels: a bad address is an error, not a crash"
+	@echo "make quick   run the tests without Spark and without the slow ones: below two minutes"
+	@echo "make check   run ruff, ruff format and mypy"
+	@echo "make bench   run 'thalweg bench lubm'; another suite: make bench SUITE=dynamic"
 	@echo "make docs    run the examples of README.md and docs/, and check their links"
-	@echo "make format  let ruff rewrite what it can"
-	@echo "make clean   remove .venv and everything that tools left behind"
+	@echo "make format  fix and format the code with ruff"
+	@echo "make clean   remove .venv and all generated files"
 
-# The stamp makes a second call fast; a change of pyproject.toml installs again.
+# The stamp file makes a second call fast; a change of pyproject.toml triggers a new installation.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "Thalweg needs Python 3.11 or newer, and '$(PYTHON)' is not: install one, or name one with 'make PYTHON=python3.12 ...'." >&2; exit 1; }
+	  echo "Thalweg needs Python 3.11 or newer, and '$(PYTHON)' is older or missing: install Python, or select one with 'make PYTHON=python3.12 ...'." >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "Setting up $(VENV) ..."; $(PYTHON) -m venv $(VENV); } || { \
-	  rm -rf $(VENV); echo "Python could not make $(VENV): on Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
+	  rm -rf $(VENV); echo "Python could not create $(VENV): on Debian and Ubuntu, install the package python3-venv." >&2; exit 1; }
 	@echo "Installing Thalweg and its libraries into $(VENV) (the first time takes a minute or two) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { \
-	  echo "The installation failed (see above): is there a way to the Python package index from here?" >&2; exit 1; }
+	  echo "The installation failed (see above): check that the Python package index can be reached." >&2; exit 1; }
 	@touch $@
 
-# Numba compiles a kernel at its first call and keeps it on disk: done here once, so that no first minute waits for it.
+# Numba compiles a kernel at its first call and caches it on disk. This step compiles all kernels once, before the first run.
 $(WARM): $(READY) $(wildcard src/thalweg/kernels/*.py)
 	@echo "Compiling the kernels ..."
 	@$(BIN)/python -m thalweg.warmup
@@ -65,7 +65,7 @@ test: $(WARM)
 soak: $(WARM)
 	@$(BIN)/python -m pytest -m soak $(ARGS)
 
-# The checked build has a cache of its own: switching does not compile anything again.
+# The checked build has a separate cache: switching does not recompile.
 checked: $(READY)
 	@THALWEG_CHECKED=1 $(BIN)/python -m thalweg.warmup
 	@THALWEG_CHECKED=1 THALWEG_HYPOTHESIS=quick $(PYTEST) -m "not spark and not soak" $(CHECKED_TESTS) $(ARGS)

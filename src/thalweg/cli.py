@@ -57,9 +57,7 @@ class OnError(StrEnum):
     FAIL = "fail"
 
 
-QueryFile = Annotated[
-    str, typer.Argument(metavar="QUERY.rq", help="A file with the query, or - for the input.")
-]
+QueryFile = Annotated[str, typer.Argument(metavar="QUERY.rq", help="A file with the query, or - for stdin.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -90,11 +88,11 @@ def run(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Results: .jsonl, .csv, of CONSTRUCT .nq or .nt. Else JSON lines to the output.",
+            help="Results: .jsonl, .csv; of CONSTRUCT also .nq, .nt [JSON lines to stdout].",
         ),
     ] = None,
     per_event: Annotated[
-        int, typer.Option(metavar="N", min=1, help="N-Triples: statements of one event.")
+        int, typer.Option(metavar="N", min=1, help="N-Triples: number of statements per event.")
     ] = 1,
     rate: Annotated[
         int | None,
@@ -103,39 +101,42 @@ def run(
         ),
     ] = None,
     blank_nodes: Annotated[
-        BlankNodes, typer.Option(help="Labels hold within an event, or everywhere in the stream.")
+        BlankNodes, typer.Option(help="Scope of blank node labels: an event, or the whole stream.")
     ] = BlankNodes.EVENT,
     time_predicate: Annotated[
         str | None,
-        typer.Option(metavar="IRI", help="N-Quads: says when a graph was made [prov:generatedAtTime]."),
+        typer.Option(
+            metavar="IRI", help="N-Quads: predicate for the time of a graph [prov:generatedAtTime]."
+        ),
     ] = None,
     lateness: Annotated[
         str,
-        typer.Option(metavar="DURATION", help="How late an event may come: 10s, PT1M, 500 (milliseconds)."),
+        typer.Option(metavar="DURATION", help="Allowed lateness of events: 10s, PT1M, 500 (milliseconds)."),
     ] = "0",
     quarantine: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Malformed input, as JSON lines.")
+        Path | None, typer.Option(metavar="PATH", help="Write malformed input there, as JSON lines.")
     ] = None,
     late: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Events that came too late, as JSON lines.")
+        Path | None, typer.Option(metavar="PATH", help="Write late events there, as JSON lines.")
     ] = None,
     on_error: Annotated[
-        OnError, typer.Option(help="Malformed input is set aside and counted, or ends the run.")
+        OnError, typer.Option(help="Quarantine and count malformed input, or end the run.")
     ] = OnError.QUARANTINE,
     progress: Annotated[
         bool | None,
-        typer.Option("--progress/--no-progress", help="Show progress [if the error output is a terminal]."),
+        typer.Option("--progress/--no-progress", help="Show progress [if stderr is a terminal]."),
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Spark: where a run is resumed from and saved to.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Spark: directory to save progress in and to resume from."),
     ] = None,
     shards: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Spark: tasks that match beside each other [cores]."),
+        typer.Option(metavar="N", min=1, help="Spark: number of tasks that match in parallel [cores]."),
     ] = None,
     drain: Annotated[
         bool,
-        typer.Option("--drain", help="After the last event, let time run on until the windows are empty."),
+        typer.Option("--drain", help="After the last event, advance time until the windows are empty."),
     ] = False,
     derive: Annotated[
         list[str] | None,
@@ -144,14 +145,15 @@ def run(
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Spark: go on as files grow and others come, until stopped.")
+        bool, typer.Option("--follow", help="Spark: keep reading new lines and files until stopped.")
     ] = False,
     progress_json: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Spark: add the numbers of each batch, as JSON lines.")
+        Path | None,
+        typer.Option(metavar="PATH", help="Spark: append the metrics of each batch, as JSON lines."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace outputs that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")] = False,
 ) -> None:
-    """Run a query over streams, and write how its answer changes."""
+    """Run a query over streams, and write the changes of its answer."""
     from thalweg.io.inputs import inputs_of
     from thalweg.io.job import Job, Outputs, Reading
     from thalweg.io.safety import check_outputs
@@ -209,7 +211,7 @@ def explain(
         int, typer.Option(metavar="N", min=1, help="Show how the query is spread over up to N shards.")
     ] = 1,
 ) -> None:
-    """Show how a query is read and how it will be run."""
+    """Show how a query is parsed and how it will be run."""
     parsed = parse_file(query, default=stream or "urn:thalweg:stream")
     from thalweg.plan.explain import explain as explained
 
@@ -218,7 +220,7 @@ def explain(
 
 @app.command()
 def demo() -> None:
-    """A small story on Spark: the readings of a grid, and the alarms in them as they are found."""
+    """Run the demo: a query on Spark that finds alarms in a stream of smart-grid readings."""
     from thalweg.demo import run as tell
 
     tell()
@@ -231,15 +233,15 @@ def bench(
     ] = "lubm",
     data: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="A file to use instead of generated data (.nt, .csv, .gz)."),
+        typer.Option(metavar="PATH", help="Use a file instead of generated data (.nt, .csv, .gz)."),
     ] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The figures as JSON [bench-SUITE.json].")
+        Path | None, typer.Option(metavar="PATH", help="Write the figures there, as JSON [bench-SUITE.json].")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Less data, in a fraction of the time.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use less data, in a fraction of the time.")] = False,
     spark: Annotated[bool, typer.Option(help="Measure on Spark, too.")] = True,
 ) -> None:
-    """Measure this machine: figures as a table and as JSON."""
+    """Run benchmarks on this machine; print a table and write JSON."""
     if data is not None and not data.is_file():
         raise UsageError("no such file", source=str(data))
     figures = json or Path(f"bench-{suite}.json")
