@@ -22,6 +22,7 @@ def plain(spark: Any) -> Iterator[Any]:
     """The session with as many partitions as Spark's own."""
     before = spark.conf.get(PARTITIONS)
     spark.conf.set(PARTITIONS, "200")
+    spark.conf.unset(sessions.STATE_PARTITIONS)  # that of the tests before
     yield spark
     spark.conf.set(PARTITIONS, before)
     spark.conf.unset(sessions.STATE_PARTITIONS)

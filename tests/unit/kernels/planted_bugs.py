@@ -21,6 +21,7 @@ from thalweg.operators.matcher import Matcher
 from thalweg.operators.timeline import Timeline
 from thalweg.operators.windows import WindowStores
 from thalweg.plan.program import compile_program
+from thalweg.rdf.events import Rows
 
 
 @njit()
@@ -94,7 +95,8 @@ def more_solutions_than_there_is_room_for(wrong: bool) -> None:
     matcher = Matcher(program, room=2)
     matcher._context[layout.OUT_ROOM] += wrong
     zero = np.zeros(9, np.int64)
-    list(matcher.step(zero, zero, zero, zero, np.arange(9), zero + numbers[b"<urn:p>"], zero + 1, zero + 1))
+    rows = Rows(zero, zero, zero, np.arange(9), zero + numbers[b"<urn:p>"], zero + 1, zero + 1)
+    list(matcher.step(zero, rows))
 
 
 def a_queue_that_is_shorter_than_described(wrong: bool) -> None:
