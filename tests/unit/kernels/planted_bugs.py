@@ -18,6 +18,7 @@ from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
 from thalweg.kernels.memory import load64, store64
 from thalweg.lang import parse
 from thalweg.operators.matcher import Matcher
+from thalweg.operators.spans import Spans
 from thalweg.operators.timeline import Timeline
 from thalweg.operators.windows import WindowStores
 from thalweg.plan.program import compile_program
@@ -103,10 +104,10 @@ def a_queue_that_is_shorter_than_described(wrong: bool) -> None:
     waiting = Timeline(0)
     lives = np.zeros((10_000, OUT_BINDINGS), np.int64)
     lives[:, [OUT_WEIGHT, OUT_FROM, OUT_TO]] = 1, 0, store.FOREVER
-    waiting.schedule(lives)
+    waiting.schedule(Spans(lives))
     if wrong:
         waiting._marks[timeline.ROOM] += len(lives)
-    waiting.schedule(lives)
+    waiting.schedule(Spans(lives))
 
 
 def a_text_without_slack(wrong: bool) -> None:
