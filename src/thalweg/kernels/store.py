@@ -309,13 +309,14 @@ def evict(desc, now):
     """Moves TAIL past the rows whose interval ended at or before `now`; renewed rows that are alive go to HEAD."""
     tail = load64(desc, TAIL)
     head = load64(desc, HEAD)
-    while tail < head:
-        row = row_address(desc, tail)
-        if load64(row, ROW_TO) > now:
-            if load32(row, FIRST_LINK) & RENEWED == 0:
-                break
+    while tail < head and load64(row_address(desc, tail), ROW_TO) <= now:
+        tail += 1
+    while tail < head and load32(row_address(desc, tail), FIRST_LINK) & RENEWED != 0:
+        if load64(row_address(desc, tail), ROW_TO) > now:
             _to_head(desc, tail)
         tail += 1
+        while tail < head and load64(row_address(desc, tail), ROW_TO) <= now:
+            tail += 1
     _set_tail(desc, tail)
 
 
