@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +68,8 @@ def victim(folder: Path, master: str) -> Iterator[subprocess.Popen[str]]:
         java = [
             number for number, command in descendants(process.pid).items() if "java" in command.split("\0")[0]
         ]
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
         for number in java:
             kill(number)
         process.wait()
