@@ -13,7 +13,7 @@ from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Term, Var
 
 FEW_QUERIES = 32
-"""Up to so many are planned each by itself, by what has been learnt of it."""
+"""Up to so many are planned each by itself, by its own statistics."""
 _FEW_ALIKE = 4  # units of a shape below which sharing does not pay
 
 

@@ -1,4 +1,4 @@
-"""Learning the habits of the data: what probes find, measured on the rows that are there."""
+"""Statistics of the data: how many rows index probes find, measured on samples of the live rows."""
 
 from __future__ import annotations
 
@@ -16,97 +16,99 @@ from thalweg.kernels.store import ROW_O, ROW_P, ROW_S, ROW_TO, SPO
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.state import State
 from thalweg.plan.delta import components, plan_component
-from thalweg.plan.program import Habits, Interner, store_key
+from thalweg.plan.program import Interner, Statistics, store_key
 from thalweg.plan.shapes import FEW_QUERIES
 
 Ints = NDArray[np.int64]
 
-_SAMPLE = 4096  # rows looked at in a store
+_SAMPLE = 4096  # rows sampled from a store
 _KEYS = 48  # keys tried for each index of a pattern
 _MOST = 2048  # rows counted for a key
 _HUB = 1000  # rows of a key from which on other orders are worth their indexes
-_FIRST_LOOK = 1 << 10
-_LONGEST_WAIT = 1 << 18
-_TOIL = 40  # rows walked for each row inserted that make a look worth while at once
+_FIRST_PERIOD = 1 << 10
+_LONGEST_PERIOD = 1 << 18
+_EXCESS_WORK = 40  # rows walked in vain for each row inserted from which on statistics are due at once
 
 
-class Learner:
-    """Decides when to look at the data again, and what follows for the plans."""
+class StatisticsCollector:
+    """Collects statistics at growing intervals, and decides whether they call for other plans."""
 
     def __init__(self) -> None:
-        self.habits = Habits()
-        self._look_at = _FIRST_LOOK
+        self.statistics = Statistics()
+        self._due_at = _FIRST_PERIOD
         self._seen = np.zeros(COUNTERS, np.int64)
-        self._walked = 0  # when it was last asked whether there is toil
+        self._walked = 0  # at the last check for excess work
 
     def is_due(self, matcher: Matcher, queries: int) -> bool:
-        """Whether it is time to look: after enough rows, or at once where there is toil; asked after each batch."""
+        """Whether statistics are due: after enough rows, or at once on excess work; called after each batch."""
         item = matcher.counters.item
-        rested = item(INSERTED) >= self._look_at
-        if rested and queries <= FEW_QUERIES:
+        elapsed = item(INSERTED) >= self._due_at
+        if elapsed and queries <= FEW_QUERIES:
             return True
-        if not rested and item(WALKED) - self._walked <= _TOIL * _FIRST_LOOK:
+        if not elapsed and item(WALKED) - self._walked <= _EXCESS_WORK * _FIRST_PERIOD:
             return False
         self._walked = item(WALKED)
-        toil = self._toils(matcher)
-        if rested and not toil:
+        excess = self._has_excess_work(matcher)
+        if elapsed and not excess:
             self._begin(matcher.counters)
-        return toil
+        return excess
 
     def _begin(self, counters: Ints) -> None:
-        """Begins another period, over which toil is counted and after which it is time to look."""
+        """Begins another period, over which work is counted and after which statistics are due."""
         inserted = int(counters[INSERTED])
         period = inserted - int(self._seen[INSERTED])
-        self._look_at = inserted + min(4 * period + 1, _LONGEST_WAIT)
+        self._due_at = inserted + min(4 * period + 1, _LONGEST_PERIOD)
         self._seen, self._walked = counters.copy(), int(counters[WALKED])
 
-    def _toils(self, matcher: Matcher) -> bool:
-        """Whether somebody is walking much for little."""
+    def _has_excess_work(self, matcher: Matcher) -> bool:
+        """Whether many more rows were walked in this period than solutions were found."""
         done = matcher.counters - self._seen
-        # Of a shared plan, walking is worth while up to what probing for each unit by itself would cost.
-        bearable = max(_TOIL, matcher.program.shared) * (int(done[INSERTED]) + _FIRST_LOOK)
-        return not self.habits.hubs and int(done[WALKED] - done[FOUND]) > bearable
+        # A shared plan may walk up to what probing for each unit by itself would cost.
+        limit = max(_EXCESS_WORK, matcher.program.shared) * (int(done[INSERTED]) + _FIRST_PERIOD)
+        return not self.statistics.hubs and int(done[WALKED] - done[FOUND]) > limit
 
-    def look(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
-        """Measures; whether other plans are better now."""
-        toil = self._toils(matcher)
+    def collect(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
+        """Measures; answers whether other plans are better now."""
+        excess = self._has_excess_work(matcher)
         self._begin(matcher.counters)
         # What shared plans probe is not what each unit would.
-        learnt = self.habits if matcher.program.shared > 1 else self._measure(matcher, queries, intern, now)
-        if toil:  # that is a hub, whether the sample has met it or not
-            learnt = replace(learnt, hubs=True)
-        before, self.habits = self.habits, learnt
-        return learnt.hubs != before.hubs or any(
-            _orders(query, before, number) != _orders(query, learnt, number)
+        measured = (
+            self.statistics if matcher.program.shared > 1 else self._measure(matcher, queries, intern, now)
+        )
+        if excess:  # that is a hub, whether the sample has met it or not
+            measured = replace(measured, hubs=True)
+        before, self.statistics = self.statistics, measured
+        return measured.hubs != before.hubs or any(
+            _orders(query, before, number) != _orders(query, measured, number)
             for number, query in enumerate(queries)
         )
 
     def state(self) -> State:
-        """What has been learnt."""
+        """The statistics and the current period."""
         fanout = [
             [query, pattern, index, rows]
-            for query, found in self.habits.fanout.items()
+            for query, found in self.statistics.fanout.items()
             for (pattern, index), rows in found.items()
         ]
-        return {"fanout": fanout, "hubs": self.habits.hubs, "look_at": self._look_at, "seen": self._seen}
+        return {"fanout": fanout, "hubs": self.statistics.hubs, "due_at": self._due_at, "seen": self._seen}
 
     def restore(self, state: State) -> None:
-        """Knows what a saved learner knew."""
+        """Goes on from what `state` gave."""
         fanout: dict[int, dict[tuple[int, int], float]] = {}
         for query, pattern, index, rows in state["fanout"]:
             fanout.setdefault(query, {})[pattern, index] = rows
-        self.habits = Habits(fanout, state["hubs"])
-        self._look_at, self._seen = state["look_at"], state["seen"]
+        self.statistics = Statistics(fanout, state["hubs"])
+        self._due_at, self._seen = state["due_at"], state["seen"]
         self._walked = int(self._seen[WALKED])
 
-    def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Habits:
+    def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Statistics:
         samples = [matcher.stores.live_rows(store, _SAMPLE) for store in range(len(matcher.stores))]
         samples = [sample[sample[:, ROW_TO] > now] for sample in samples]
         stores = matcher.program.stores
-        fanout = {number: dict(self.habits.of(number)) for number in range(len(queries))}
-        hubs = self.habits.hubs
+        fanout = {number: dict(self.statistics.of(number)) for number in range(len(queries))}
+        hubs = self.statistics.hubs
         for number, query in enumerate(queries):
-            for pattern, index in _probes(query, self.habits, number):
+            for pattern, index in _probes(query, self.statistics, number):
                 store = stores.index(store_key(query.sources[query.patterns[pattern].source]))
                 keys = _fitting(samples[store], query.patterns[pattern], intern)
                 if index == SPO or not len(keys):
@@ -116,7 +118,7 @@ class Learner:
                 reach = float(mean_reach(matcher.stores.descriptors, store, index, s, p, o, _MOST))
                 fanout[number][pattern, index] = reach
                 hubs = hubs or (reach > _HUB and len(query.patterns) > 2)
-        return Habits(fanout, hubs)
+        return Statistics(fanout, hubs)
 
 
 def _fitting(rows: Ints, pattern: Pattern, intern: Interner) -> Ints:
@@ -126,20 +128,22 @@ def _fitting(rows: Ints, pattern: Pattern, intern: Interner) -> Ints:
     return rows
 
 
-def _probes(query: Query, habits: Habits, number: int) -> set[tuple[int, int]]:
+def _probes(query: Query, statistics: Statistics, number: int) -> set[tuple[int, int]]:
     """The (pattern, index) pairs that the plans of a query use, whose indexes are therefore complete."""
     return {
         (step.pattern, step.index)
         for part in components(query)
-        for steps in plan_component(query.patterns, part, habits.of(number), free=habits.hubs).nodes.values()
+        for steps in plan_component(
+            query.patterns, part, statistics.of(number), free=statistics.hubs
+        ).nodes.values()
         for step in steps
     }
 
 
-def _orders(query: Query, habits: Habits, number: int) -> list[list[int]]:
+def _orders(query: Query, statistics: Statistics, number: int) -> list[list[int]]:
     """The orders that are tried first."""
     orders = []
     for part in components(query):
-        graph = plan_component(query.patterns, part, habits.of(number), free=habits.hubs)
+        graph = plan_component(query.patterns, part, statistics.of(number), free=statistics.hubs)
         orders += [[step.pattern for step in graph.order(start)] for start in part]
     return orders
