@@ -16,15 +16,15 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 from thalweg.answers import Row
 from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
-from thalweg.spark import host, keepers
+from thalweg.spark import engine_processes, host
 from thalweg.spark.encode import encode_piece
 from thalweg.spark.jobs import Job
-from thalweg.spark.live import Entry, Standing
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
+from thalweg.spark.shard_engine import Entry, Positions
 
 # Engines live in this process, so that a test can take one away.
-keepers.IN_KEEPERS = False
+engine_processes.IN_PROCESSES = False
 
 
 class Store:
@@ -127,7 +127,7 @@ class Play:
         found = self.stores[shard].values.items()
         return {key: Entry(*pickle.loads(value)) for key, value in found if isinstance(key, tuple)}
 
-    def standing(self, shard: int = 0) -> Standing:
+    def positions(self, shard: int = 0) -> Positions:
         """Where the engine of a shard stood at the end of the last batch."""
         *_, packed = pickle.loads(self.stores[shard].values["header"])
         return host._standing(packed)
@@ -161,7 +161,7 @@ class Play:
 
 def new_worker() -> None:
     """Forget all live engines, as when the next batch comes to another Python worker."""
-    keepers.SHELF = keepers.Shelf()
+    engine_processes.ENGINES = engine_processes.EngineCache()
 
 
 def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> Job:

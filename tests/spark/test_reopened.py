@@ -191,8 +191,8 @@ def test_after_a_drain_what_is_before_the_time_that_it_reached_is_late(tmp_path:
 def test_a_session_that_was_saved_at_the_end_of_its_stream_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.spark.live._FULL", 20)
-    monkeypatch.setattr("thalweg.spark.live._SPARSE", 1)
+    monkeypatch.setattr("thalweg.spark.shard_engine._FULL", 20)
+    monkeypatch.setattr("thalweg.spark.shard_engine._SPARSE", 1)
     text = (
         f"SELECT ?x ?z FROM STREAM <{S}> [TRIPLES 10] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
     )
@@ -225,7 +225,7 @@ def test_a_run_that_ended_can_be_followed_and_its_streams_wait_for_each_other(tm
     (folders[T] / "b.nt").write_bytes(chain(10, 30))
     run.to_the_end()
     assert run.play.counts["late"] == 0
-    assert run.play.standing().ended == []
+    assert run.play.positions().ended == []
 
 
 def test_a_gzipped_file_that_grew_is_not_read_twice(

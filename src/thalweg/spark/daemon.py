@@ -36,10 +36,10 @@ def preload() -> None:
     from thalweg.spark.encode import encode_piece
     from thalweg.spark.host import Host
     from thalweg.spark.jobs import Job
-    from thalweg.spark.live import Arrival, Live
+    from thalweg.spark.shard_engine import Arrival, ShardEngine
 
     job = Job.of(_TEXT)
-    live = Live(Host(job).job)
+    engine = ShardEngine(Host(job).job)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.nt"
         file.write_bytes(b"<urn:a> <urn:p> <urn:a> .\n" * 200)
@@ -49,7 +49,7 @@ def preload() -> None:
         }
         for batch in encode_piece(job.reading, piece):
             row = batch.to_pylist()[0]
-            list(live.batch([Arrival(*(row[name] for name in Arrival._fields))], 0, 0))
+            list(engine.batch([Arrival(*(row[name] for name in Arrival._fields))], 0, 0))
 
 
 def without_broken_pipes(worker: Callable[..., int]) -> Callable[..., int]:

@@ -81,7 +81,7 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {
-        # A task that fails is tried again, as on a cluster: its worker or keeper may have been killed.
+        # A task that fails is tried again, as on a cluster: its worker or engine process may have been killed.
         "spark.master": f"local[{cores},4]",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
