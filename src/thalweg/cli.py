@@ -155,7 +155,7 @@ def run(
 ) -> None:
     """Run a query over streams, and write the changes of its answer."""
     from thalweg.io.inputs import inputs_of
-    from thalweg.io.job import Job, Outputs, Reading
+    from thalweg.io.job import InputOptions, Job, Outputs
     from thalweg.io.safety import check_outputs
 
     inputs = inputs_of(stream)
@@ -178,7 +178,9 @@ def run(
     job = Job.of(
         parsed,
         inputs,
-        Reading(per_event, rate, "stable" if blank_nodes is BlankNodes.STABLE else "event", time_predicate),
+        InputOptions(
+            per_event, rate, "stable" if blank_nodes is BlankNodes.STABLE else "event", time_predicate
+        ),
         Outputs(out, quarantine, late),
         lateness=lateness,
         on_error=on_error.value,

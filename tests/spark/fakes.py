@@ -18,10 +18,10 @@ from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
 from thalweg.spark import engine_processes, host
 from thalweg.spark.encode import encode_piece
-from thalweg.spark.jobs import Job
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
 from thalweg.spark.shard_engine import Entry, Positions
+from thalweg.spark.sharded_job import ShardedJob
 
 # Engines live in this process, so that a test can take one away.
 engine_processes.IN_PROCESSES = False
@@ -78,7 +78,7 @@ class Store:
 class Play:
     """A query over pieces, batch by batch, with what clusters do to it in between."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ShardedJob) -> None:
         self.job = job
         self.shards = job.reading.router.shares.shards
         self.stores = [Store() for _ in range(self.shards)]
@@ -164,12 +164,12 @@ def new_worker() -> None:
     engine_processes.ENGINES = engine_processes.EngineCache()
 
 
-def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> Job:
-    return Job.of(text, options=options, shards=shards, **more)
+def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> ShardedJob:
+    return ShardedJob.of(text, options=options, shards=shards, **more)
 
 
 def chunks_of(
-    job: Job, stream: str, path: Path, *, piece_bytes: int, last: bool = True
+    job: ShardedJob, stream: str, path: Path, *, piece_bytes: int, last: bool = True
 ) -> list[pa.RecordBatch]:
     """The encoded pieces of a file that is a whole stream, or a part of one."""
     size = path.stat().st_size
@@ -184,12 +184,12 @@ def chunks_of(
     return [chunk for row in rows for chunk in encode_piece(job.reading, row)]
 
 
-def in_process(job: Job, streams: dict[str, Path]) -> list[Row]:
+def in_process(job: ShardedJob, streams: dict[str, Path]) -> list[Row]:
     """What the runner of this process makes of the same files."""
     return in_process_with_late(job, streams)[0]
 
 
-def in_process_with_late(job: Job, streams: dict[str, Path]) -> tuple[list[Row], int]:
+def in_process_with_late(job: ShardedJob, streams: dict[str, Path]) -> tuple[list[Row], int]:
     """The same, and the number of late events."""
     session = Session(lateness=job.lateness)
     for producer in job.derive:

@@ -16,7 +16,7 @@ import pytest
 from tests.spark.fakes import chunks_of, in_process, job_of, told
 from tests.spark.victim import STREAM, TEXT, chain
 from thalweg.answers import Row
-from thalweg.rdf.stamped import joined
+from thalweg.rdf.timestamped import join_blobs
 from thalweg.spark import engine_processes
 from thalweg.spark.engine_processes import RemoteEngine
 from thalweg.spark.host import _arrivals
@@ -70,7 +70,7 @@ def finished(remote: RemoteEngine, version: int, arrivals: list[Arrival], log: L
     rows = [row for blob in blobs for row in rows_of(pa.ipc.open_stream(blob).read_all())]
     remote.close()
     new = [
-        entry._replace(chunks=joined([arrivals[k].chunk for k in own]))
+        entry._replace(chunks=join_blobs([arrivals[k].chunk for k in own]))
         for _, entry, own in remote.result.entries
     ]
     return rows, log + new

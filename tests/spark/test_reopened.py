@@ -11,7 +11,7 @@ from tests.spark.fakes import Play, in_process_with_late, job_of, new_worker, ti
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
 from thalweg.spark.encode import encode_piece
-from thalweg.spark.jobs import Job
+from thalweg.spark.sharded_job import ShardedJob
 from thalweg.spark.source import Options, RdfStreamReader
 
 S, T = "http://ex/s", "http://ex/t"
@@ -45,7 +45,7 @@ def graphs(first: int, last: int) -> bytes:
 class Run:
     """Runs over the files of folders, one after the other on one state, as a checkpoint makes them go on."""
 
-    def __init__(self, job: Job, folders: dict[str, Path], **options: str) -> None:
+    def __init__(self, job: ShardedJob, folders: dict[str, Path], **options: str) -> None:
         self.play = Play(job)
         self.job, self.folders, self.options = job, folders, options
         self.offsets: dict[str, dict[str, Any]] = {}
@@ -83,7 +83,7 @@ class Run:
         return chunks
 
 
-def finite(job: Job, folders: dict[str, Path], **options: str) -> Run:
+def finite(job: ShardedJob, folders: dict[str, Path], **options: str) -> Run:
     return Run(job, folders, endOfStream="true", **options)
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from thalweg.bench.workload import STREAM
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.stamped import joined
-from thalweg.spark.jobs import Job
+from thalweg.rdf.timestamped import join_blobs
 from thalweg.spark.shard_engine import Arrival, Entry, ShardEngine
+from thalweg.spark.sharded_job import ShardedJob
 
 _PIECE = 4 << 20
 
@@ -17,7 +17,7 @@ class Rehearsal:
     """One shard with one query over a file, as often as it takes."""
 
     def __init__(self, text: str, plain: Path) -> None:
-        self._job = Job.of(text)
+        self._job = ShardedJob.of(text)
         self._engine = ShardEngine(self._job)
         self._log: dict[int, Entry] = {}
         self._next = self._lap = 0
@@ -61,7 +61,7 @@ class Rehearsal:
         """Feed a chunk, and keep the log as the host does."""
         list(self._engine.batch([self._arrived], 0, self._next))
         for place, entry, _ in self._engine.result.entries:
-            self._log[place] = entry._replace(chunks=joined([self._arrived.chunk]))
+            self._log[place] = entry._replace(chunks=join_blobs([self._arrived.chunk]))
             self._next = place + 1
         for place in self._engine.result.expired:
             del self._log[place]

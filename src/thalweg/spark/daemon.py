@@ -35,10 +35,10 @@ def preload() -> None:
     """Load everything that a task uses, by one small run through all of it."""
     from thalweg.spark.encode import encode_piece
     from thalweg.spark.host import Host
-    from thalweg.spark.jobs import Job
     from thalweg.spark.shard_engine import Arrival, ShardEngine
+    from thalweg.spark.sharded_job import ShardedJob
 
-    job = Job.of(_TEXT)
+    job = ShardedJob.of(_TEXT)
     engine = ShardEngine(Host(job).job)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.nt"

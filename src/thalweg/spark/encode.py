@@ -157,7 +157,7 @@ def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
         lost = f"bytes {reached} to {start + size} cannot be read: {failure.strerror}"
     if lost:
         chunks.append(nothing(piece["source"], lost))
-    yield arena, Chunk.joined(chunks or [nothing(piece["source"])]), reached - start
+    yield arena, Chunk.concatenate(chunks or [nothing(piece["source"])]), reached - start
 
 
 def _gunzipped(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:

@@ -22,8 +22,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from thalweg.spark.jobs import Job
 from thalweg.spark.shard_engine import Arrival, BatchResult, Entry, Positions, ShardEngine
+from thalweg.spark.sharded_job import ShardedJob
 
 Key = tuple[str, int]
 StateVersion = tuple[int, int]
@@ -77,7 +77,7 @@ ENGINES = EngineCache()
 class LocalEngine:
     """The engine of a shard in this process."""
 
-    def __init__(self, job: Job, key: Key, version: StateVersion, cache: EngineCache) -> None:
+    def __init__(self, job: ShardedJob, key: Key, version: StateVersion, cache: EngineCache) -> None:
         self._key, self._cache = key, cache
         found = cache.take(key, version)
         self.ready = found is not None
@@ -107,7 +107,7 @@ class LocalEngine:
 class RemoteEngine:
     """The engine of a shard in its engine process."""
 
-    def __init__(self, channel: Connection, job: Job, key: Key, version: StateVersion) -> None:
+    def __init__(self, channel: Connection, job: ShardedJob, key: Key, version: StateVersion) -> None:
         self._channel = channel
         channel.send((job, key, version))
         self.ready: bool = channel.recv()
@@ -142,7 +142,7 @@ class RemoteEngine:
 
 
 @contextmanager
-def engine(job: Job, key: Key, version: StateVersion) -> Iterator[Engine]:
+def engine(job: ShardedJob, key: Key, version: StateVersion) -> Iterator[Engine]:
     """The engine of a shard for one batch."""
     remote = _connect(job, key, version) if IN_PROCESSES else None
     if remote is None:
@@ -158,7 +158,7 @@ def engine(job: Job, key: Key, version: StateVersion) -> Iterator[Engine]:
         remote.close()
 
 
-def _connect(job: Job, key: Key, version: StateVersion) -> RemoteEngine | None:
+def _connect(job: ShardedJob, key: Key, version: StateVersion) -> RemoteEngine | None:
     """The engine in the engine process of a shard; None where no such process can be started."""
     for _ in range(2):
         channel = _channel(key)

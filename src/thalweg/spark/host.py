@@ -24,12 +24,12 @@ from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from thalweg.errors import UsageError
 from thalweg.plan.shares import plain_stream
-from thalweg.rdf.stamped import joined
+from thalweg.rdf.timestamped import join_blobs
 from thalweg.spark import engine_processes
 from thalweg.spark.daemon import spare_what_is_loaded
 from thalweg.spark.engine_processes import Engine, StateVersion
-from thalweg.spark.jobs import Job
 from thalweg.spark.shard_engine import Arrival, BatchResult, Entry, Positions
+from thalweg.spark.sharded_job import ShardedJob
 
 FORMAT = 6
 HEADER_SCHEMA = (
@@ -70,7 +70,7 @@ class Header:
 class Host(StatefulProcessor):
     """Runs the engine of one shard on the chunks of a batch."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ShardedJob) -> None:
         self.job = job
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -191,7 +191,7 @@ class Host(StatefulProcessor):
             # An entry that came and went within this batch is never written.
             if place >= header.first:
                 if numbers:
-                    entry = entry._replace(chunks=joined([arrived[k].chunk for k in numbers]))
+                    entry = entry._replace(chunks=join_blobs([arrived[k].chunk for k in numbers]))
                 self.log.updateValue((place,), tuple(entry))
         self.header.update(
             (

@@ -69,7 +69,7 @@ class _Taken:
 
 
 def read_payloads(prune: Prune, options: ReadOptions, batch: pa.RecordBatch) -> tuple[Arena, Chunk, int]:
-    """The events of payloads as a chunk (for `Stamped`), its arena, and the size of the texts."""
+    """The events of payloads as a chunk (for `TimestampedFramer`), its arena, and the size of the texts."""
     taken = _Taken()
     for row in batch.to_pylist():
         taken.add(row)

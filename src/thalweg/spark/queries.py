@@ -25,11 +25,11 @@ from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host
-from thalweg.spark.jobs import Job
 from thalweg.spark.listener import COUNTED, Listener, Step
 from thalweg.spark.results import VARIABLES, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
+from thalweg.spark.sharded_job import ShardedJob
 from thalweg.spark.source import Options, register
 
 _STOP, _MOMENT = 10.0, 0.5
@@ -142,7 +142,7 @@ def job_of(
     blank_nodes: BlankNodes = "event",
     time_predicate: str | None = None,
     **more: Any,
-) -> Job:
+) -> ShardedJob:
     """The job of a query with the options of `run`."""
     reading = ReadOptions(
         mode=mode,
@@ -151,7 +151,7 @@ def job_of(
         blank_nodes=blank_nodes,
         time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
     )
-    return Job.of(text, options=reading, shards=shards, **more)
+    return ShardedJob.of(text, options=reading, shards=shards, **more)
 
 
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:

@@ -18,11 +18,11 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
-from thalweg.rdf.stamped import Stamped, parted
+from thalweg.rdf.timestamped import TimestampedFramer, split_blobs
 from thalweg.spark.encode import nothing
-from thalweg.spark.jobs import Job
 from thalweg.spark.results import pack_results
 from thalweg.spark.routing import EVENTS, GRAPHS
+from thalweg.spark.sharded_job import ShardedJob
 
 _DRAIN = 1 << 18
 SAVED = "saved"
@@ -121,10 +121,10 @@ class BatchResult:
 class ShardEngine:
     """An engine of one shard with one query, and the framers of its streams."""
 
-    def __init__(self, job: Job, shard: int = 0) -> None:
+    def __init__(self, job: ShardedJob, shard: int = 0) -> None:
         self.job = job
         self.shard = shard
-        self.framers: dict[str, Framer | Stamped] = {}
+        self.framers: dict[str, Framer | TimestampedFramer] = {}
         self.positions = Positions()
         self.result = BatchResult()
         self._index: deque[_Place] = deque()
@@ -227,7 +227,7 @@ class ShardEngine:
         framer.restore(entry.before)
         self.session.push_events(EventBatch.empty(entry.stream, entry.clock))
         self._advance(entry.stream, entry.watermark)
-        chunks = [Chunk.unpack(chunk, self.session.arena) for chunk in parted(entry.chunks)]
+        chunks = [Chunk.unpack(chunk, self.session.arena) for chunk in split_blobs(entry.chunks)]
         rows = 0
         for batch in _framed(framer, [replace(chunk, rejects=()) for chunk in chunks], entry.last):
             self.session.push_events(batch)
@@ -362,13 +362,13 @@ class ShardEngine:
         self.session.late()
         self.session.quarantine()
 
-    def _framer(self, stream: str, mode: Any) -> Framer | Stamped:
+    def _framer(self, stream: str, mode: Any) -> Framer | TimestampedFramer:
         if stream not in self.framers:
             options, arena = self.job.reading.options, self.session.arena
             # Blank nodes are of the stream, whatever the channel through which they come.
             name = plain_stream(stream)
             if mode == EVENTS:
-                made: Framer | Stamped = Stamped(name, arena)
+                made: Framer | TimestampedFramer = TimestampedFramer(name, arena)
             else:
                 made = Framer(
                     name,
@@ -399,9 +399,9 @@ def mode_of(options: ReadOptions, syntax: Any) -> str:
     return EVENTS if syntax == EVENTS else options.mode_for(syntax)
 
 
-def _framed(framer: Framer | Stamped, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
+def _framed(framer: Framer | TimestampedFramer, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
     """The events that chunks complete, and those that the end of the stream completes."""
-    if isinstance(framer, Stamped):
+    if isinstance(framer, TimestampedFramer):
         yield framer.frame(chunks)
         return
     for chunk in chunks:
