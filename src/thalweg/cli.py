@@ -223,9 +223,9 @@ def explain(
 @app.command()
 def demo() -> None:
     """Run the demo: a query on Spark that finds alarms in a stream of smart-grid readings."""
-    from thalweg.demo import run as tell
+    from thalweg.demo import run as run_demo
 
-    tell()
+    run_demo()
 
 
 @app.command()
@@ -289,15 +289,15 @@ def _carry_out(job: Job, show: bool, spark: OnSpark | None = None) -> int:
 
 
 def _run_here(job: Job, meter: Meter) -> Outcome:
-    from thalweg.io.local import run_job
+    from thalweg.io.local import run_in_process
 
-    return run_job(job, meter)
+    return run_in_process(job, meter)
 
 
 def _run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
-    from thalweg.spark.command import run_job
+    from thalweg.spark.command import run_on_spark
 
-    return run_job(job, options, meter)
+    return run_on_spark(job, options, meter)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -23,14 +23,14 @@ from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes, Reader, Syntax
 from thalweg.rdf.prune import Prune
 
 PIECE = 16 * 1024 * 1024
-"""Bytes of a piece unless told otherwise."""
+"""Bytes of a piece unless given."""
 
 _SUFFIXES: dict[str, Syntax] = {".nt": "nt", ".nq": "nq"}
 _GZIP = b"\x1f\x8b"
 
 
 def syntax_of(path: str | Path) -> Syntax:
-    """The line syntax that a file's name tells.
+    """The line syntax of a file's name.
 
     >>> syntax_of("quads.nq.gz")
     'nq'
@@ -48,7 +48,7 @@ def syntax_of(path: str | Path) -> Syntax:
 class pieces:  # noqa: N801 - it is called like the generator that it would be without `rejects`
     """Whole lines of a file as pairs (offset in the unpacked file, bytes); the last may lack its line end.
 
-    After the iteration `rejects` says what could not be read (a gzip file that breaks off). With `reuse`,
+    After the iteration `rejects` has what could not be read (a gzip file that breaks off). With `reuse`,
     bytes are good only until the next piece: that spares memory, and the cache.
     """
 
@@ -147,9 +147,9 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if self.threads < 1:
-            raise UsageError(f"{self.threads} threads cannot read")
+            raise UsageError(f"threads must be at least 1, got {self.threads}")
         if self.per_event < 1:
-            raise UsageError(f"an event of {self.per_event} statements")
+            raise UsageError(f"per_event must be at least 1, got {self.per_event}")
         if self.rate is not None and self.rate < 1e-6:
             raise UsageError(f"the rate must be at least 0.000001 events a second, got {self.rate}")
         if self.mode == "graphs" and self.syntax == "nt":

@@ -1,4 +1,4 @@
-"""A run over files, as a command asks for it: what is read, how, and where everything goes."""
+"""A run over files, as a command requests it: what is read, how, and where everything goes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class InputOptions:
     @property
     def said_by(self) -> bytes:
         """The predicate of times, as it is written in data."""
-        said = self.time_predicate
-        return GENERATED_AT if said is None else f"<{said.strip('<>')}>".encode()
+        iri = self.time_predicate
+        return GENERATED_AT if iri is None else f"<{iri.strip('<>')}>".encode()
 
 
 @dataclass(frozen=True)

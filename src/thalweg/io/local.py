@@ -22,7 +22,7 @@ _ROWS = 1 << 16
 _MOST_THREADS = 4  # reading is then no longer what a run waits for
 
 
-def run_job(job: Job, meter: Meter) -> Outcome:
+def run_in_process(job: Job, meter: Meter) -> Outcome:
     """Run a job to the end of its files, or to Ctrl-C."""
     begin = time.perf_counter()
     session = Session(
@@ -117,7 +117,7 @@ def _side_by_side(
 
 def _deliver(query: ContinuousQuery, writer: Writer) -> None:
     delta = query.drain()
-    if query.query.tells_empty:  # rows of two shapes
+    if query.query.reports_empty:  # rows of two shapes
         writer.write(query.rows(delta))
     else:
         for start in range(0, len(delta), _ROWS):

@@ -60,7 +60,7 @@ def _refusal(query: Query, kind: str) -> str | None:
             "a file of triples cannot take one back: write REGISTER ISTREAM <out> AS (what comes) or REGISTER RSTREAM "
             "<out> AS (all of it, at each report) before CONSTRUCT, or ask with [NOW], or name a .jsonl file"
         )
-    if query.tells_empty:
+    if query.reports_empty:
         return "no triple tells that an answer is empty: leave WITH EMPTY out"
     if not _ABSOLUTE.match(stream_of(query)):
         return (

@@ -1,7 +1,7 @@
 """Named graphs to timed events: which event a row belongs to, and when the time of an event is known.
 
 The law: an event is a maximal run of quads with one graph name (statements of the default graph do not end
-it). Its time is the last one said of its graph before the run ends; where none was said, the first one said
+it). Its time is the last one stated of its graph before the run ends; where none was stated, the first one stated
 later. An event that still has no time when LIMIT later events have begun is refused. All this depends on the
 order of rows only, never on how they are cut into chunks.
 """

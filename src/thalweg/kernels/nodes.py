@@ -1,8 +1,8 @@
 """New blank nodes for rows of terms: a node's text is a digest of the texts in its row, and of a seed.
 
-The same row gives the same text in every task, process and machine, whatever ids its terms have there. 128 bits tell
-rows apart: the rounds are those of MurmurHash3 (x64, 128), over the size and the text of each term in turn, so that
-texts cannot run into each other.
+The same row gives the same text in every task, process and machine, whatever ids its terms have there. 128 bits
+distinguish rows: the rounds are those of MurmurHash3 (x64, 128), over the size and the text of each term in turn, so
+that texts cannot run into each other.
 """
 
 from __future__ import annotations

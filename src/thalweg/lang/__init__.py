@@ -1,4 +1,4 @@
-"""Query texts become queries: SPARQL, RSP-QL and C-SPARQL, recognised by what they say."""
+"""Query texts become queries: SPARQL, RSP-QL and C-SPARQL, recognised by their clauses."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern
 from thalweg.kernels.layout import COUNTERS, FOUND, INSERTED, WALKED
-from thalweg.kernels.steps import mean_reach
+from thalweg.kernels.steps import mean_chain_length
 from thalweg.kernels.store import ROW_O, ROW_P, ROW_S, ROW_TO, SPO
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.state import State
@@ -115,7 +115,7 @@ class StatisticsCollector:
                     continue
                 keys = keys[:: max(1, len(keys) // _KEYS)]
                 s, p, o = (np.ascontiguousarray(keys[:, column]) for column in (ROW_S, ROW_P, ROW_O))
-                reach = float(mean_reach(matcher.stores.descriptors, store, index, s, p, o, _MOST))
+                reach = float(mean_chain_length(matcher.stores.descriptors, store, index, s, p, o, _MOST))
                 fanout[number][pattern, index] = reach
                 hubs = hubs or (reach > _HUB and len(query.patterns) > 2)
         return Statistics(fanout, hubs)

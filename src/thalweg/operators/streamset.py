@@ -138,7 +138,7 @@ class Streamset:
         """The earliest event time that can still matter, or None where everything does."""
         reach = self.reach()
         # Empty reports begin with the first answer that there ever was: who starts anew has to find it.
-        if reach is None or any(query.tells_empty for query, _ in self._routes.active()):
+        if reach is None or any(query.reports_empty for query, _ in self._routes.active()):
             return None
         waiting = [int(rows.time.min()) for rows in self._merge.waiting]
         return min([max(self.bound, NO_TIME + reach) - reach, *waiting])

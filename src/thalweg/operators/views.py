@@ -274,7 +274,7 @@ class RelationView(View):
         # How long an answer can live without a further triple; None: for ever.
         bounded = all(isinstance(source.window, Range) for source in query.sources)
         self._reach = max(w.reach for w in windows) if bounded else None
-        self._tell_empty = query.tells_empty
+        self._reports_empty = query.reports_empty
         self._ticks: deque[int] = deque()
         self._reported = NO_TIME
 
@@ -304,7 +304,7 @@ class RelationView(View):
             return
         begin = self._reported if due is None or self._reported != NO_TIME else due
         leap = until - begin
-        if self._reach is not None and not self._tell_empty:
+        if self._reach is not None and not self._reports_empty:
             leap = min(leap, self._reach)
         reports = leap // min(distance for _, distance in self._looks)
         if reports > MOST_REPORTS:
@@ -324,7 +324,7 @@ class RelationView(View):
     @property
     def _repeats(self) -> bool:
         """Whether there is something to report at an instant that changes nothing."""
-        return self._reported != NO_TIME and (self._tell_empty or len(self._answer) > 0)
+        return self._reported != NO_TIME and (self._reports_empty or len(self._answer) > 0)
 
     def _report_until(self, until: int) -> None:
         """Makes the reports after the last one, up to `until`; the answer did not change meanwhile."""
@@ -352,7 +352,7 @@ class RelationView(View):
         self._reported = at
         if len(rows):
             self._show(Changes(np.full(len(rows), at, np.int64), counts, rows))
-        elif self._tell_empty:
+        elif self._reports_empty:
             self._emit(Delta.marker(at, 0, self.width))
 
     def clear(self) -> None:

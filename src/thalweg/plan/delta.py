@@ -101,7 +101,7 @@ def plan_component(
     free: bool = False,
     parameters: Collection[str] = (),
 ) -> PlanGraph:
-    """Lays out the plans of one component; `fanout` says what probes have been measured to find.
+    """Lays out the plans of one component; `fanout` has the measured rows of probes.
 
     A `free` plan has every order in it, for data with hubs; it needs more indexes than one order for each start.
     `parameters` are variables that take certain values only: to bind one is to filter.

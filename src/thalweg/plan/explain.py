@@ -102,10 +102,10 @@ def _looks(window: Range | Count) -> str:
 
 
 def _reports(query: Query) -> str:
-    """When RSTREAM speaks of the answer."""
+    """When RSTREAM reports the answer."""
     asked = [w.report for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
     kinds = dict.fromkeys(_report(report) for report in asked if report is not None)
-    empty = "; an empty one is told by a row 0" if query.tells_empty else ""
+    empty = "; an empty one is reported by a row 0" if query.reports_empty else ""
     return ", ".join(kinds or ["where it changes"]) + empty
 
 

@@ -77,7 +77,7 @@ class Arena:
         return self.log.nbytes + self.slots.nbytes
 
     def clear(self) -> None:
-        """Forget all terms; the memory stays."""
+        """Drop all terms; the memory stays."""
         self.head[[kernel.USED, kernel.COUNT, kernel.COLLIDED]] = 0
         self.slots[:] = 0
 
@@ -89,7 +89,7 @@ class Arena:
             used = int(self.head[kernel.USED])
             log[:used] = self.log[:used]
             self.log = log
-        # A little more than the kernels ask for, so that they never ask again at once.
+        # A little more than the kernels need, so that they do not stop again at once.
         slots = self.slots.size // 2
         while kernel.crowded(len(self) + terms + 8, slots):
             slots *= 2

@@ -42,7 +42,7 @@ class Framer:
 
     triples: `per_event` statements make an event, and event k has time k * unit_us, or k / rate seconds where
     a rate (events a second) is given; an event is emitted when it is complete. graphs: a run of quads with
-    one graph name is an event, its time is said by a timestamp of the default graph (see `kernels.frame`); it
+    one graph name is an event, its time is given by a timestamp of the default graph (see `kernels.frame`); it
     is emitted when the next graph has begun, it has a time, and so have those before it.
 
     The arena (that of the chunks) is needed for graphs and for blank nodes that await their scope. What
@@ -76,7 +76,7 @@ class Framer:
         self._steps = spacing.denominator
         self.arena = arena
         self.ignored = 0
-        """Statements of the default graph that said no time (graphs only)."""
+        """Statements of the default graph without a time (graphs only)."""
         self._scope = scope_of(stream)
         self._statements = 0
         self._emitted = 0

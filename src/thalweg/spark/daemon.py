@@ -53,7 +53,7 @@ def preload() -> None:
 
 
 def without_broken_pipes(worker: Callable[..., int]) -> Callable[..., int]:
-    """A worker that says nothing when Java hangs up, as it does when a query is stopped within a batch."""
+    """A worker that prints nothing when Java hangs up, as it does when a query is stopped within a batch."""
 
     def work(*parts: Any) -> int:
         try:

@@ -64,8 +64,8 @@ class Reading:
     keys: tuple[int, ...] = (0,)
     """The key of each shard in Spark's shuffle."""
     clocked: bool = False
-    """Whether to tell how long it took: rows of a task that is run again then differ, and Spark, which notices, repeats
-    all that was made of them."""
+    """Whether to report how long it took: rows of a task that is run again then differ, and Spark, which detects that,
+    repeats all that was made of them."""
 
     def reader(self, arena: Arena, piece: dict[str, Any]) -> Reader:
         """A reader of one piece into an arena, as the in-process runner makes it."""
@@ -195,7 +195,7 @@ def blocks(path: str, start: int, size: int) -> Iterator[tuple[int, memoryview]]
 
 
 def nothing(source: str, reason: str = "") -> Chunk:
-    """A chunk without rows, which may say why there are none."""
+    """A chunk without rows, with the reason, if there is one."""
     none = np.empty(0, np.int64)
     rejects = (Reject(source, 0, 0, reason, ""),) if reason else ()
     return Chunk(0, 0, none, none, none, none, none, none, rejects=rejects, source=source)

@@ -1,4 +1,4 @@
-"""Spark's chatter: what the Java process tells on the error output without being asked."""
+"""Spark's log lines: what the Java process writes to stderr."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHATTER = re.compile(
 
 
 def is_chatter(line: bytes) -> bool:
-    """Whether a line says nothing to a user.
+    """Whether a line is useless to a user.
 
     >>> is_chatter(b"WARNING: Using incubator modules: jdk.incubator.vector"), is_chatter(b"ERROR: disk full")
     (True, False)

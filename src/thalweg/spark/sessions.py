@@ -72,7 +72,7 @@ def session(
 ) -> SparkSession:
     """A local Spark session for continuous queries, or the running one.
 
-    It takes up to 8 `cores` of this machine, and spreads queries over as many `shards`, unless told otherwise.
+    It takes up to 8 `cores` of this machine, and spreads queries over as many `shards`, unless given.
     `conf` adds or replaces Spark settings; write `__` for the dots: `spark__driver__memory="4g"`.
     """
     require_java()
@@ -124,12 +124,12 @@ def _start_java(settings: Mapping[str, str]) -> None:
 
 
 def cores_here() -> int:
-    """How many cores a local session takes, and over how many shards it spreads a query, unless told otherwise."""
+    """How many cores a local session takes, and over how many shards it spreads a query, unless given."""
     return min(os.cpu_count() or 1, 8)
 
 
 def usual_shards(spark: SparkSession) -> int:
-    """Over how many shards a query is spread in a session, unless told otherwise.
+    """Over how many shards a query is spread in a session, unless given.
 
     As many as its shuffles have partitions; where nobody has chosen these, as a local Spark has cores.
     """

@@ -74,7 +74,7 @@ class ShardedJob:
 
     @property
     def asked(self) -> Query:
-        """The query as a shard asks it."""
+        """The query as a shard evaluates it."""
         return self.reading.router.shares.in_a_cell(self.reading.router.query)
 
     @property
@@ -95,5 +95,5 @@ class ShardedJob:
 def _shares(query: Query, options: ReadOptions, shards: int, sizes: Mapping[int, float] | None) -> Shares:
     """How a query is spread, given how its events are read."""
     if query.per_event and options.per_event > 1 and shards > 1:
-        return Shares(reason="events of several lines are known only to one that has seen all lines before")
+        return Shares(reason="events of several lines need a shard that has read all lines before")
     return plan_shares(query, shards, sizes)
