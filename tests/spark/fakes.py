@@ -20,7 +20,7 @@ from thalweg.spark import engine_processes, host
 from thalweg.spark.encode import encode_piece
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
-from thalweg.spark.shard_engine import Entry, Positions
+from thalweg.spark.shard_engine import LogEntry, Positions
 from thalweg.spark.sharded_job import ShardedJob
 
 # Engines live in this process, so that a test can take one away.
@@ -122,10 +122,10 @@ class Play:
         """The number of entries in the logs."""
         return sum(len(self.entries(shard)) for shard in range(self.shards))
 
-    def entries(self, shard: int = 0) -> dict[Any, Entry]:
+    def entries(self, shard: int = 0) -> dict[Any, LogEntry]:
         """The entries of a shard's log, by their places."""
         found = self.stores[shard].values.items()
-        return {key: Entry(*pickle.loads(value)) for key, value in found if isinstance(key, tuple)}
+        return {key: LogEntry(*pickle.loads(value)) for key, value in found if isinstance(key, tuple)}
 
     def positions(self, shard: int = 0) -> Positions:
         """Where the engine of a shard stood at the end of the last batch."""

@@ -21,9 +21,9 @@ from thalweg.spark import engine_processes
 from thalweg.spark.engine_processes import RemoteEngine
 from thalweg.spark.host import _arrivals
 from thalweg.spark.results import rows_of
-from thalweg.spark.shard_engine import Arrival, Entry
+from thalweg.spark.shard_engine import Arrival, LogEntry
 
-Log = list[Entry]
+Log = list[LogEntry]
 JOB = job_of(TEXT)
 
 
@@ -121,7 +121,7 @@ def test_an_engine_process_that_ended_just_now_is_replaced(
     """It may take a call and end before it answers: after ten quiet minutes, or by a kill."""
     calls = []
 
-    def channel(key: engine_processes.Key) -> Connection:
+    def channel(key: engine_processes.ShardKey) -> Connection:
         ours, theirs = socket.socketpair()
         calls.append(key)
         if len(calls) == 1:

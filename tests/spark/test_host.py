@@ -27,7 +27,7 @@ from tests.spark.fakes import (
 from thalweg.answers import Row
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
-from thalweg.spark.shard_engine import Entry, Positions
+from thalweg.spark.shard_engine import LogEntry, Positions
 from thalweg.testing.snapshot import Block, Event, Question, Range, Window
 from thalweg.testing.strategies import STREAMS, any_windows, questions, streams, windows
 
@@ -143,7 +143,7 @@ def test_every_batch_has_a_new_worker_and_the_log_keeps_all_that_matters_to_it(d
         expected = in_process(job, paths)
         play = Play(job)
         reach = max(_reach(block.window) for block in question.blocks)
-        seen: dict[object, Entry] = {}
+        seen: dict[object, LogEntry] = {}
         while waiting:
             stream = data.draw(st.sampled_from(sorted(waiting)))
             count = data.draw(st.sampled_from([1, 2, 3, 6]))

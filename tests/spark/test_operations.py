@@ -28,7 +28,7 @@ from thalweg.spark.command import in_words
 from thalweg.spark.listener import COUNTED, Step, step_of
 from thalweg.spark.queries import Delivery, Steps, watch
 from thalweg.spark.results import ARROW
-from thalweg.spark.source import Options, RdfStreamReader
+from thalweg.spark.source import RdfStreamReader, SourceOptions
 
 S = "http://ex/s"
 CHAIN = f"SELECT ?x ?z FROM STREAM <{S}> [RANGE 60] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
@@ -115,10 +115,10 @@ def test_sigterm_is_a_wish_as_ctrl_c_is() -> None:
 def test_a_stream_that_has_ended_stays_so_until_there_is_more_of_it_or_it_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_bytes(chain(0, 3))
     limit = ReadAllAvailable()
-    finite = RdfStreamReader(Options.of({"path": str(tmp_path), "endOfStream": "true"}))
+    finite = RdfStreamReader(SourceOptions.of({"path": str(tmp_path), "endOfStream": "true"}))
     end = finite.latestOffset(finite.initialOffset(), limit)
     assert finite.latestOffset(end, limit) == end
-    reopened = RdfStreamReader(Options.of({"path": str(tmp_path)})).latestOffset(end, limit)
+    reopened = RdfStreamReader(SourceOptions.of({"path": str(tmp_path)})).latestOffset(end, limit)
     assert reopened == {**end, "ended": False}
 
 

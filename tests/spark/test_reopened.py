@@ -12,7 +12,7 @@ from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
 from thalweg.spark.encode import encode_piece
 from thalweg.spark.sharded_job import ShardedJob
-from thalweg.spark.source import Options, RdfStreamReader
+from thalweg.spark.source import RdfStreamReader, SourceOptions
 
 S, T = "http://ex/s", "http://ex/t"
 CHAIN = "SELECT ?x ?z FROM STREAM <{s}> [RANGE {r}] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
@@ -57,7 +57,7 @@ class Run:
             new_worker()
         readers = {
             stream: RdfStreamReader(
-                Options.of({"path": str(folder), "stream": stream, **self.options, **options})
+                SourceOptions.of({"path": str(folder), "stream": stream, **self.options, **options})
             )
             for stream, folder in self.folders.items()
         }

@@ -7,7 +7,7 @@ from pathlib import Path
 from thalweg.bench.workload import STREAM
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.timestamped import join_blobs
-from thalweg.spark.shard_engine import Arrival, Entry, ShardEngine
+from thalweg.spark.shard_engine import Arrival, LogEntry, ShardEngine
 from thalweg.spark.sharded_job import ShardedJob
 
 _PIECE = 4 << 20
@@ -19,7 +19,7 @@ class Rehearsal:
     def __init__(self, text: str, plain: Path) -> None:
         self._job = ShardedJob.of(text)
         self._engine = ShardEngine(self._job)
-        self._log: dict[int, Entry] = {}
+        self._log: dict[int, LogEntry] = {}
         self._next = self._lap = 0
         self._text = plain.read_bytes()
         self._waiting: list[Arrival] = []

@@ -31,7 +31,7 @@ class InputOptions:
             raise UsageError("--time-predicate must be an IRI")
 
     @property
-    def said_by(self) -> bytes:
+    def time_predicate_term(self) -> bytes:
         """The predicate of times, as it is written in data."""
         iri = self.time_predicate
         return GENERATED_AT if iri is None else f"<{iri.strip('<>')}>".encode()

@@ -40,7 +40,7 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
     coverage, begun = Coverage(job.queries, job.inputs), set[str]()
 
     def look(batch: EventBatch) -> None:
-        coverage.look(batch.stream, batch, session.arena)
+        coverage.observe(batch.stream, batch, session.arena)
         if batch.events:
             begun.add(batch.stream)
         outcome.untimed = sum(source.framer.ignored for source in sources.values())
@@ -81,7 +81,7 @@ def _open(job: Job, session: Session) -> dict[str, FileEvents]:
         per_event=reading.per_event,
         rate=reading.rate,
         blank_nodes=reading.blank_nodes,
-        time_predicate=reading.said_by,
+        time_predicate=reading.time_predicate_term,
         # What one stream is ahead of another waits in memory, so that several are read in smaller steps.
         piece=PIECE if len(files) == 1 else PIECE // 8,
         threads=min(os.cpu_count() or 1, _MOST_THREADS),

@@ -223,7 +223,7 @@ def untimed_statement(job: Job) -> DataError:
     reason = "the statement is in no graph and says no time"
     for files in job.files().values():
         for file in files:
-            if syntax_of(file) == "nq" and (line := _first_untimed(file, job.reading.said_by)):
+            if syntax_of(file) == "nq" and (line := _first_untimed(file, job.reading.time_predicate_term)):
                 return DataError(reason, source=file, line=line)
     return DataError(reason)
 

@@ -92,7 +92,7 @@ def end_run(table, spare, control, queue):
 
 
 @njit(cache=True, nogil=True)
-def _say_time(table, spare, control, queue, graph, time):
+def _set_time(table, spare, control, queue, graph, time):
     i = _entry(table, spare, control, graph)
     control[STAMP] += 1
     table[i, 1] = time
@@ -117,7 +117,7 @@ def number_rows(g, s, time, table, spare, control, queue, event):
         event[k] = -1
         if g[k] == 0:
             if time[k] != NO_TIME:
-                _say_time(table, spare, control, queue, s[k], time[k])
+                _set_time(table, spare, control, queue, s[k], time[k])
             continue
         if g[k] != control[OPEN]:
             end_run(table, spare, control, queue)

@@ -22,10 +22,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn, Protocol
 
-from thalweg.spark.shard_engine import Arrival, BatchResult, Entry, Positions, ShardEngine
+from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions, ShardEngine
 from thalweg.spark.sharded_job import ShardedJob
 
-Key = tuple[str, int]
+ShardKey = tuple[str, int]
 StateVersion = tuple[int, int]
 IDLE_SECONDS = float(os.environ.get("THALWEG_KEEPER_SECONDS", "600"))
 """Seconds without a request after which an engine process ends."""
@@ -43,7 +43,7 @@ class Engine(Protocol):
     def result(self) -> BatchResult:
         """The result of the last batch."""
 
-    def replay(self, place: int, entry: Entry) -> None:
+    def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log to an engine that is not ready."""
 
     def resume(self, positions: Positions) -> None:
@@ -59,14 +59,14 @@ class EngineCache:
     """A cache of the engines of one process, by shard."""
 
     def __init__(self) -> None:
-        self._engines: dict[Key, tuple[StateVersion, ShardEngine]] = {}
+        self._engines: dict[ShardKey, tuple[StateVersion, ShardEngine]] = {}
 
-    def take(self, key: Key, version: StateVersion) -> ShardEngine | None:
+    def take(self, key: ShardKey, version: StateVersion) -> ShardEngine | None:
         """The engine with exactly this version, which leaves the cache; one with another is dropped."""
         found = self._engines.pop(key, None)
         return found[1] if found is not None and found[0] == version else None
 
-    def put(self, key: Key, version: StateVersion, engine: ShardEngine) -> None:
+    def put(self, key: ShardKey, version: StateVersion, engine: ShardEngine) -> None:
         """Keep an engine for the next batch."""
         self._engines[key] = version, engine
 
@@ -77,7 +77,7 @@ ENGINES = EngineCache()
 class LocalEngine:
     """The engine of a shard in this process."""
 
-    def __init__(self, job: ShardedJob, key: Key, version: StateVersion, cache: EngineCache) -> None:
+    def __init__(self, job: ShardedJob, key: ShardKey, version: StateVersion, cache: EngineCache) -> None:
         self._key, self._cache = key, cache
         found = cache.take(key, version)
         self.ready = found is not None
@@ -88,7 +88,7 @@ class LocalEngine:
         """The result of the batch."""
         return self._engine.result
 
-    def replay(self, place: int, entry: Entry) -> None:
+    def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log."""
         self._engine.replay(place, entry)
 
@@ -107,13 +107,13 @@ class LocalEngine:
 class RemoteEngine:
     """The engine of a shard in its engine process."""
 
-    def __init__(self, channel: Connection, job: ShardedJob, key: Key, version: StateVersion) -> None:
+    def __init__(self, channel: Connection, job: ShardedJob, key: ShardKey, version: StateVersion) -> None:
         self._channel = channel
         channel.send((job, key, version))
         self.ready: bool = channel.recv()
         self.result = BatchResult()
 
-    def replay(self, place: int, entry: Entry) -> None:
+    def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log."""
         self._channel.send(("replay", (place, entry)))
 
@@ -142,7 +142,7 @@ class RemoteEngine:
 
 
 @contextmanager
-def engine(job: ShardedJob, key: Key, version: StateVersion) -> Iterator[Engine]:
+def engine(job: ShardedJob, key: ShardKey, version: StateVersion) -> Iterator[Engine]:
     """The engine of a shard for one batch."""
     remote = _connect(job, key, version) if IN_PROCESSES else None
     if remote is None:
@@ -158,7 +158,7 @@ def engine(job: ShardedJob, key: Key, version: StateVersion) -> Iterator[Engine]
         remote.close()
 
 
-def _connect(job: ShardedJob, key: Key, version: StateVersion) -> RemoteEngine | None:
+def _connect(job: ShardedJob, key: ShardKey, version: StateVersion) -> RemoteEngine | None:
     """The engine in the engine process of a shard; None where no such process can be started."""
     for _ in range(2):
         channel = _channel(key)
@@ -175,7 +175,7 @@ def _connect(job: ShardedJob, key: Key, version: StateVersion) -> RemoteEngine |
 IN_PROCESSES = hasattr(os, "fork")
 
 
-def _channel(key: Key) -> Connection | None:
+def _channel(key: ShardKey) -> Connection | None:
     """A connection to the engine process of a shard, started if there is none; None where that is impossible."""
     try:
         path = _folder() / f"{key[0][:16]}-{key[1]}"

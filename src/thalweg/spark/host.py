@@ -28,7 +28,7 @@ from thalweg.rdf.timestamped import join_blobs
 from thalweg.spark import engine_processes
 from thalweg.spark.daemon import spare_what_is_loaded
 from thalweg.spark.engine_processes import Engine, StateVersion
-from thalweg.spark.shard_engine import Arrival, BatchResult, Entry, Positions
+from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions
 from thalweg.spark.sharded_job import ShardedJob
 
 FORMAT = 6
@@ -174,7 +174,7 @@ class Host(StatefulProcessor):
                 raise UsageError(
                     f"the checkpoint's log lacks entry {place}: start with a new checkpoint directory"
                 )
-            engine.replay(place, Entry(*stored))
+            engine.replay(place, LogEntry(*stored))
         if header.positions is not None:
             engine.resume(header.positions)
         return header.next - header.first

@@ -30,7 +30,7 @@ from thalweg.spark.results import VARIABLES, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
 from thalweg.spark.sharded_job import ShardedJob
-from thalweg.spark.source import Options, register
+from thalweg.spark.source import SourceOptions, register
 
 _STOP, _MOMENT = 10.0, 0.5
 """Seconds in which a query that ends its batches is stopped, and in which Spark registers it."""
@@ -157,7 +157,7 @@ def job_of(
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """The streaming frame of files or of a growing folder; wrong options are refused here."""
     if isinstance(spark, SparkSession):  # else it is of Connect, and the files may be the server's
-        Options.of({"path": path, **options})
+        SourceOptions.of({"path": path, **options})
     register(spark)
     return spark.readStream.format("rdf").options(**options).load(path)
 

@@ -45,13 +45,13 @@ class Arrival(NamedTuple):
     chunk: bytes
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """Chunks in the log: what a new engine has to be fed with, and from which state of the framer.
 
     `clock`, `watermark` and `before` are the stream's clock, watermark and framer before the chunks, so that an entry
     does not depend on those before it; `latest` is the largest event time among its rows: when that has expired, so
     has the entry. Messages that came together are one entry. An entry of the mode `saved` is a part of a session that
-    stands for all entries before it, `last` says the last part.
+    stands for all entries before it, `last` marks the last part.
     """
 
     stream: str
@@ -84,7 +84,7 @@ class Logged(NamedTuple):
     """A new entry of the log: its place, the entry without its chunks, and which arrivals these are in, if any."""
 
     place: int
-    entry: Entry
+    entry: LogEntry
     arrivals: tuple[int, ...]
 
 
@@ -172,7 +172,7 @@ class ShardEngine:
         result.positions = self._current_positions()
         result.micros = (perf_counter_ns() - begun) // 1000
 
-    def _take(self, arrivals: Sequence[Arrival]) -> Entry | None:
+    def _take(self, arrivals: Sequence[Arrival]) -> LogEntry | None:
         """Apply chunks of one stream that belong together; their entry for the log, if they left rows."""
         stream = arrivals[0].stream
         entry = self._apply(stream, arrivals)
@@ -187,7 +187,7 @@ class ShardEngine:
             self.positions.ended.remove(stream)
             self.positions.watermarks[stream] = self.session.reopen(stream)
 
-    def _apply(self, stream: str, arrivals: Sequence[Arrival]) -> Entry | None:
+    def _apply(self, stream: str, arrivals: Sequence[Arrival]) -> LogEntry | None:
         mode = self.positions.modes.get(stream)
         if arrivals[0].syntax:
             asked = mode_of(self.job.reading.options, arrivals[0].syntax)
@@ -216,9 +216,9 @@ class ShardEngine:
         latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)
         if latest is None:
             return None
-        return Entry(stream, mode, latest, *position, last, before)
+        return LogEntry(stream, mode, latest, *position, last, before)
 
-    def replay(self, place: int, entry: Entry) -> None:
+    def replay(self, place: int, entry: LogEntry) -> None:
         """Apply an entry of the log again; its results were written before."""
         if entry.mode == SAVED:
             self._restore(place, entry)
@@ -243,7 +243,7 @@ class ShardEngine:
         saved = self.session.save()
         starts = range(0, len(saved), _PART)
         for start in starts:
-            entry = Entry(
+            entry = LogEntry(
                 "", SAVED, latest, NO_TIME, NO_TIME, start == starts[-1], b"", saved[start : start + _PART]
             )
             self.result.entries.append(Logged(place, entry, ()))
@@ -251,7 +251,7 @@ class ShardEngine:
             place += 1
         self._rows = 0
 
-    def _restore(self, place: int, entry: Entry) -> None:
+    def _restore(self, place: int, entry: LogEntry) -> None:
         self._index.append(_Place(place, entry.latest, 0))
         self._parts.append(bytes(entry.chunks))
         if entry.last:
@@ -348,7 +348,7 @@ class ShardEngine:
         if self._reports_shared_events(batch.stream):
             self.result.rejects += batch.rejects
             self.result.events += batch.events
-        self._coverage.look(batch.stream, batch, self.session.arena)
+        self._coverage.observe(batch.stream, batch, self.session.arena)
         self.session.push_events(batch)
         if batch.clock != NO_TIME:
             self.positions.clocks[batch.stream] = batch.clock
