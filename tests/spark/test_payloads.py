@@ -105,7 +105,7 @@ def _event(chunk: Chunk, time: int) -> int:
         (row(b"<a:1> <a:p> <a:o> .", said="yesterday"), "not an instant"),
         (row(b"<a:1> <a:p> <a:o> .", op="upsert"), "upsert"),
         (row(b"<a:1> <a:p> <a:o> <a:g> .", syntax="nq", timed=False), "<a:g> has no time"),
-        (row(b"<a:1> <a:p> <a:o> .", syntax="nq", timed=False), "says its time"),
+        (row(b"<a:1> <a:p> <a:o> .", syntax="nq", timed=False), "no graph of this payload has a time"),
         (row(b"<a:1> <a:p>", syntax="turtle"), "not turtle"),
         (row(b"\xff\xfe\x00", syntax="jsonld"), "not jsonld"),
         (row(b"<a:1> <a:p> oops .\n"), "oops"),

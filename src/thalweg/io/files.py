@@ -40,7 +40,7 @@ def syntax_of(path: str | Path) -> Syntax:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _SUFFIXES:
         known = ", ".join(f"*{suffix}, *{suffix}.gz" for suffix in _SUFFIXES)
-        raise UsageError(f"cannot tell the syntax of {path} from its name: expected {known}")
+        raise UsageError(f"the name of {path} has no known suffix: expected {known}")
     return _SUFFIXES[suffixes[-1]]
 
 
@@ -180,7 +180,7 @@ class FileEvents:
         self._files = [(str(path), self.options.syntax or syntax_of(path)) for path in paths]
         modes: set[Mode] = {self.options.mode_for(syntax) for _, syntax in self._files} or {"triples"}
         if len(modes) > 1:
-            raise UsageError("files of triples and of graphs in one stream: say how to frame them (mode)")
+            raise UsageError("the stream has files of triples and of graphs: set mode")
         self.framer = Framer(
             stream,
             mode=modes.pop(),

@@ -112,11 +112,11 @@ def plan_shares(query: Query, shards: int, sizes: Mapping[int, float] | None = N
     if shards < 1:
         raise ValueError(f"there is at least one shard, not {shards}")
     if shards == 1:
-        return Shares(reason="one was asked for")
+        return Shares(reason="one was requested")
     if query.by_count:
         return Shares(reason="a window that counts has to see every event")
     if query.per_event:
-        return Shares(events=shards, reason="[NOW] asks of each event alone: whole events are spread")
+        return Shares(events=shards, reason="[NOW] reads each event alone: whole events are spread")
     if query.reports_empty:
         return Shares(reason="only a shard with the whole answer can report that it is empty")
     if query.operator == "RSTREAM" and not all(_in_steps(source) for source in query.sources):

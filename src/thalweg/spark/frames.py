@@ -51,7 +51,7 @@ def events(
     if format not in LINES and format not in FORMATS:
         raise UsageError(f"format is one of {', '.join((*LINES, *FORMATS))}, not {format!r}")
     if time is None and format == "nt":
-        raise UsageError("N-Triples say no time: name the column of the time (time=)")
+        raise UsageError("N-Triples have no time: name the column of the time (time=)")
     text = _column(df, payload, "payload")
     kind = df.select(text).schema[0].dataType
     if not isinstance(kind, T.StringType | T.BinaryType):

@@ -95,7 +95,7 @@ def read_payloads(prune: Prune, options: ReadOptions, batch: pa.RecordBatch) -> 
     seen = set(payload[member].tolist())
     for number in range(len(taken.texts)):
         if number not in seen:
-            taken.refuse(number, "no graph of this payload says its time")
+            taken.refuse(number, "no graph of this payload has a time")
     event = np.cumsum(begins) - 1
     data = (chunk.s != 0) & (chunk.p != 0) & ~marks
     filled = np.zeros(times.size, np.bool_)

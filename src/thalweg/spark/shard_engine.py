@@ -30,7 +30,7 @@ SAVED = "saved"
 _FULL = 1 << 16
 _SPARSE = 4
 _PART = 16 << 20
-_MIXED = "triples and graphs in one stream: say how to frame them (mode)"
+_MIXED = "the stream has triples and graphs: set mode"
 
 
 class Arrival(NamedTuple):

@@ -129,7 +129,9 @@ class SourceOptions:
         if syntax is not None and syntax not in SUFFIXES.values():
             raise UsageError(f"option syntax of the rdf source: {syntax!r} is not one of nt, nq")
         if os.path.isfile(path) and syntax_of(path, syntax) is None:
-            raise UsageError("not a known suffix (.nt, .nq, .gz): say option syntax", source=options["path"])
+            raise UsageError(
+                "unknown suffix (expected .nt, .nq or .gz): set the option syntax", source=options["path"]
+            )
         ends = _flag(options.get("endofstream", "false"), "endOfStream")
         # With a syntax all files can be read. A folder without any is an empty stream.
         if ends and not listing(path, syntax) and listing(path, "nt"):

@@ -106,7 +106,7 @@ def test_the_name_tells_the_syntax(name: str, syntax: str) -> None:
 
 @pytest.mark.parametrize("name", ["a.ttl", "a", "a.gz", "nt", "a.nt.zip"])
 def test_other_names_are_refused_with_advice(name: str) -> None:
-    with pytest.raises(UsageError, match=r"cannot tell the syntax of .*expected \*\.nt"):
+    with pytest.raises(UsageError, match=r"the name of .* has no known suffix: expected \*\.nt"):
         syntax_of(name)
 
 
