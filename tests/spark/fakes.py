@@ -197,7 +197,7 @@ def in_process_with_late(job: ShardedJob, streams: dict[str, Path]) -> tuple[lis
     query = session.register(job.text)
     for stream, path in streams.items():
         events = read_events([path], stream, session.arena, session.prune(), job.reading.options)
-        session.keep(lambda events=events: [events.live()])
+        session.keep(lambda events=events: [events.live_ids()])
         for batch in events:
             session.push_events(batch)
         session.finish(stream, drain=job.drain)

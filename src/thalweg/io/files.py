@@ -200,9 +200,9 @@ class FileEvents:
     def __next__(self) -> EventBatch:
         return next(self._batches)
 
-    def live(self) -> Ids:
+    def live_ids(self) -> Ids:
         """Ids that a compaction of the arena between two batches must keep."""
-        return self.framer.live()
+        return self.framer.live_ids()
 
     def _read(self) -> Iterator[EventBatch]:
         stream = self.framer.stream

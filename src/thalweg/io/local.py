@@ -90,7 +90,7 @@ def _open(job: Job, session: Session) -> dict[str, FileEvents]:
         stream: read_events(paths, stream, session.arena, session.prune, options)
         for stream, paths in files.items()
     }
-    session.keep(lambda: [source.live() for source in sources.values()])
+    session.keep(lambda: [source.live_ids() for source in sources.values()])
     return sources
 
 

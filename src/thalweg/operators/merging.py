@@ -37,7 +37,7 @@ class Merge:
         self.drains = False
         """Whether time runs on after the end of the streams."""
 
-    def feed(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
+    def push(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
         """Takes rows of one stream, none before an earlier watermark, its latest time and its new watermark."""
         queue = self._queues[stream]
         if rows is not None and len(rows):

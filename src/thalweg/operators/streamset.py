@@ -98,10 +98,10 @@ class Streamset:
 
     # Time
 
-    def feed(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
+    def push(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
         """Takes rows of one stream, none before an earlier watermark, its latest time and its new watermark."""
         self.started = self.started or (rows is not None and len(rows) > 0)
-        self._merge.feed(stream, rows, clock, watermark)
+        self._merge.push(stream, rows, clock, watermark)
 
     def finish(self, streams: Collection[str], *, drain: bool) -> None:
         """Ends streams; `drain` lets time run on until the windows are empty."""

@@ -239,7 +239,7 @@ class Framer:
                 break
         return taken[0] if len(taken) == 1 else _join(taken)
 
-    def live(self) -> Ids:
+    def live_ids(self) -> Ids:
         """Ids that the framer still refers to."""
         held = [columns[k] for columns in self._held for k in range(1, 5)]
         graphs = self._table[self._table[:, 0] != 0, 0]
@@ -250,7 +250,7 @@ class Framer:
         held = _join(self._held)
         used = self._table[self._table[:, 0] != 0]
         parts = [self._control, used.ravel(), self._queue.ravel(), *held]
-        records = self.arena.records_of(self.live()) if self.arena is not None else b""
+        records = self.arena.records_of(self.live_ids()) if self.arena is not None else b""
         front: dict[str, Any] = {
             "version": _VERSION,
             "mode": self.mode,

@@ -80,7 +80,7 @@ class TimestampedFramer:
         renamed[rows] = named
         return renamed
 
-    def live(self) -> Ids:
+    def live_ids(self) -> Ids:
         """Ids that are still referred to: none."""
         return np.empty(0, np.int64)
 

@@ -139,7 +139,7 @@ class ShardEngine:
         *producers, self.query = session.queries
         for producer in producers:
             producer.discard()
-        session.keep(lambda: [framer.live() for framer in self.framers.values()])
+        session.keep(lambda: [framer.live_ids() for framer in self.framers.values()])
 
     def _covered(self, matched: Iterable[int]) -> Coverage:
         queries = [registered.query for registered in self.session.queries]

@@ -35,7 +35,7 @@ class Bench:
         s, p, o = (np.array([triple[k] for triple in triples], np.int64) for k in range(3))
         one = np.ones(count, np.int64)
         rows = Rows(one * self.time, one, one * 0, s, p, o, one)
-        self.home.feed(STREAM, rows, self.time, self.time)
+        self.home.push(STREAM, rows, self.time, self.time)
         self.home.run(self.intern)
         return int(matcher.counters[WALKED]) - before, len(self.view.poll())
 
