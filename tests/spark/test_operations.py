@@ -314,7 +314,7 @@ def test_a_run_follows_its_folder_and_goes_on_where_it_was_stopped(tmp_path: Pat
 
 def test_java_is_heard_until_its_query_is_being_stopped(capfd: pytest.CaptureFixture[str]) -> None:
     script = "read line; echo $line >&2; read line; echo $line >&2"
-    with quiet.without_chatter():
+    with quiet.without_log_noise():
         process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, bufsize=0)
     assert process.stdin is not None
     process.stdin.write(b"14:40:37 ERROR Disk: full\n")
@@ -331,5 +331,5 @@ def test_java_is_heard_until_its_query_is_being_stopped(capfd: pytest.CaptureFix
         if thread.name == "thalweg-stderr":
             thread.join(timeout=2)
     assert capfd.readouterr().err == ""
-    with quiet.without_chatter():
+    with quiet.without_log_noise():
         assert not quiet._muted.is_set(), "the next session is heard"

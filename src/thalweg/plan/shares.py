@@ -161,7 +161,7 @@ def _ends(query: Query) -> tuple[str, ...]:
 
 def _in_steps(source: Source) -> bool:
     window = source.window
-    return isinstance(window, Range) and window.looks is not None
+    return isinstance(window, Range) and window.report_times is not None
 
 
 def _grids(names: Sequence[str], cells: int) -> Iterator[tuple[tuple[str, int], ...]]:

@@ -17,17 +17,17 @@ from typing import Any
 _TEXT = "SELECT * FROM STREAM <urn:s> [RANGE 1s] WHERE { ?x <urn:p> ?y . ?y <urn:p> ?z }"
 
 
-_spared: set[int] = set()
+_frozen: set[int] = set()
 
 
-def spare_what_is_loaded() -> None:
-    """Keep the collector from what this process has loaded; once in a process.
+def freeze_loaded_objects() -> None:
+    """Keep the garbage collector from the objects that this process has loaded; once in a process.
 
     Spark's workers collect their garbage after every task. All libraries would be searched each time, which takes
     longer than a small batch, and would be copied by it from the pages that the workers share.
     """
-    if os.getpid() not in _spared:
-        _spared.add(os.getpid())
+    if os.getpid() not in _frozen:
+        _frozen.add(os.getpid())
         gc.freeze()
 
 
@@ -72,5 +72,5 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
         preload()
     gc.collect()
-    spare_what_is_loaded()
+    freeze_loaded_objects()
     daemon.manager()

@@ -20,7 +20,7 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.ntriples import Reader
 from thalweg.rdf.prune import Prune
-from thalweg.spark.daemon import spare_what_is_loaded
+from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.payloads import read_payloads
 from thalweg.spark.pieces import is_gzip
 from thalweg.spark.routing import EVENTS, Router
@@ -86,7 +86,7 @@ def encoder(reading: Reading) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
     """The function for `mapInArrow`: rows of pieces or of payloads to rows of `CHUNK_SCHEMA`."""
 
     def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spare_what_is_loaded()
+        freeze_loaded_objects()
         for number, batch in enumerate(batches):
             from_file = batch.column("path").is_valid()
             for piece in batch.filter(from_file).to_pylist():

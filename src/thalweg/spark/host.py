@@ -26,7 +26,7 @@ from thalweg.errors import UsageError
 from thalweg.plan.shares import plain_stream
 from thalweg.rdf.timestamped import join_blobs
 from thalweg.spark import engine_processes
-from thalweg.spark.daemon import spare_what_is_loaded
+from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.engine_processes import Engine, StateVersion
 from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions
 from thalweg.spark.sharded_job import ShardedJob
@@ -75,7 +75,7 @@ class Host(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
-        spare_what_is_loaded()
+        freeze_loaded_objects()
         self.handle = handle
         self.header = handle.getValueState("header", HEADER_SCHEMA)
         self.log = handle.getMapState("log", "place long", ENTRY_SCHEMA)

@@ -16,7 +16,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UsageError
-from thalweg.spark.quiet import without_chatter
+from thalweg.spark.quiet import without_log_noise
 from thalweg.spark.source import register
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -104,7 +104,7 @@ def session(
     builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with without_chatter():
+    with without_log_noise():
         _start_java({"spark.app.name": app, **settings})
         spark = builder.getOrCreate()
     register(spark)
