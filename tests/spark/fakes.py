@@ -130,7 +130,7 @@ class Play:
     def positions(self, shard: int = 0) -> Positions:
         """Where the engine of a shard stood at the end of the last batch."""
         *_, packed = pickle.loads(self.stores[shard].values["header"])
-        return host._standing(packed)
+        return host._unpacked(packed)
 
     def _wake(self, shard: int, instant: int) -> Iterator[pd.DataFrame]:
         info = ExpiredTimerInfo(instant)
