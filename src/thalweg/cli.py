@@ -155,7 +155,7 @@ def run(
 ) -> None:
     """Run a query over streams, and write the changes of its answer."""
     from thalweg.io.inputs import inputs_of
-    from thalweg.io.job import Job, Outputs, Reading
+    from thalweg.io.job import InputOptions, Job, Outputs
     from thalweg.io.safety import check_outputs
 
     inputs = inputs_of(stream)
@@ -178,7 +178,9 @@ def run(
     job = Job.of(
         parsed,
         inputs,
-        Reading(per_event, rate, "stable" if blank_nodes is BlankNodes.STABLE else "event", time_predicate),
+        InputOptions(
+            per_event, rate, "stable" if blank_nodes is BlankNodes.STABLE else "event", time_predicate
+        ),
         Outputs(out, quarantine, late),
         lateness=lateness,
         on_error=on_error.value,
@@ -221,9 +223,9 @@ def explain(
 @app.command()
 def demo() -> None:
     """Run the demo: a query on Spark that finds alarms in a stream of smart-grid readings."""
-    from thalweg.demo import run as tell
+    from thalweg.demo import run as run_demo
 
-    tell()
+    run_demo()
 
 
 @app.command()
@@ -287,15 +289,15 @@ def _carry_out(job: Job, show: bool, spark: OnSpark | None = None) -> int:
 
 
 def _run_here(job: Job, meter: Meter) -> Outcome:
-    from thalweg.io.local import run_job
+    from thalweg.io.local import run_in_process
 
-    return run_job(job, meter)
+    return run_in_process(job, meter)
 
 
 def _run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
-    from thalweg.spark.command import run_job
+    from thalweg.spark.command import run_on_spark
 
-    return run_job(job, options, meter)
+    return run_on_spark(job, options, meter)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

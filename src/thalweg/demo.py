@@ -36,7 +36,7 @@ PARTS = 8
 
 
 def run(*, readings: int = 200_000, seed: int = 0, console: Console | None = None) -> None:
-    """Generate the stream, start Spark, and tell what the query finds while it finds it."""
+    """Generate the stream, start Spark, and print what the query finds while it finds it."""
     from thalweg.spark import require_java, session
 
     require_java()
@@ -57,7 +57,7 @@ def run(*, readings: int = 200_000, seed: int = 0, console: Console | None = Non
             size = write_stream(stream, readings, PARTS, seed)
             spark = session("thalweg-demo")
         try:
-            _tell(spark, stream, size, console)
+            _print_matches(spark, stream, size, console)
         finally:
             spark.stop()
 
@@ -94,7 +94,7 @@ def write_stream(folder: Path, readings: int, parts: int, seed: int) -> int:
 
 
 def alarm(at: int, bindings: Mapping[str, str]) -> str:
-    """One match, told.
+    """One match as a line of text.
 
     >>> names = {"house": "house/3", "plug": "plug/3-1", "feeder": "feeder/0"}
     >>> alarm(61_000_000, {name: f"<{GRID}{last}>" for name, last in names.items()})
@@ -106,7 +106,7 @@ def alarm(at: int, bindings: Mapping[str, str]) -> str:
     return f"{clock}  house {house}: plug {plug} draws too much and the supply dips (feeder {feeder})"
 
 
-def _tell(spark: Any, folder: Path, size: int, console: Console) -> None:
+def _print_matches(spark: Any, folder: Path, size: int, console: Console) -> None:
     """Run the query to the end of the files, one file a batch."""
     from thalweg.spark import run_files
 
@@ -124,8 +124,8 @@ def _tell(spark: Any, folder: Path, size: int, console: Console) -> None:
 
         def note(sums: dict[str, Any]) -> None:
             marks.append((time.monotonic(), sums["statements"]))
-            told = f"{sums['statements']:,} statements, {found} alarms"
-            progress.update(task, completed=sums["bytes"], description=told)
+            text = f"{sums['statements']:,} statements, {found} alarms"
+            progress.update(task, completed=sums["bytes"], description=text)
 
         begin = time.monotonic()
         one_file = {"maxFilesPerTrigger": "1", "maxBytesPerTrigger": "none"}

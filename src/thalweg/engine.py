@@ -178,7 +178,7 @@ class Session:
             return min(open_to, key=len)
         home = Streamset(streams, strategy)
         for name in streams:
-            home.feed(name, None, self._stream(name).clock, self._stream(name).watermark)
+            home.push(name, None, self._stream(name).clock, self._stream(name).watermark)
         self._sets.append(home)
         return home
 
@@ -295,7 +295,7 @@ class Session:
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
         for home in homes:
-            home.feed(stream, rows, state.clock, state.watermark)
+            home.push(stream, rows, state.clock, state.watermark)
         self._run(homes, len(rows))
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
@@ -308,7 +308,7 @@ class Session:
             state.watermark = max(state.watermark, time)
             for home in self._sets:
                 if name in home.streams:
-                    home.feed(name, None, state.clock, state.watermark)
+                    home.push(name, None, state.clock, state.watermark)
         self._run([home for home in self._sets if not set(names).isdisjoint(home.streams)])
 
     def finish(self, stream: str | None = None, *, drain: bool = False) -> None:
@@ -341,7 +341,7 @@ class Session:
         for name, reading in homes.items():
             for home in reading:
                 home.reopen(name)
-                home.feed(name, None, self._stream(name).clock, self._stream(name).watermark)
+                home.push(name, None, self._stream(name).clock, self._stream(name).watermark)
         return state.watermark
 
     @property
@@ -538,7 +538,7 @@ class Session:
             state.watermark = max(state.watermark, made.watermark)
             for home in readers:
                 before = home.absent
-                home.feed(name, made.rows, state.clock, state.watermark)
+                home.push(name, made.rows, state.clock, state.watermark)
                 if made.finished:
                     home.finish([name], drain=made.drain)
                 home.run(self.arena.intern)

@@ -7,7 +7,7 @@ from harness import Feed, arrivals, feed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from thalweg.operators import habits
+from thalweg.operators import statistics
 from thalweg.testing.snapshot import Oracle
 from thalweg.testing.strategies import STREAMS, questions, streams
 
@@ -15,15 +15,15 @@ from thalweg.testing.strategies import STREAMS, questions, streams
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at the data after every batch, and take every key for a hub."""
-    monkeypatch.setattr(habits, "_FIRST_LOOK", 0)
-    monkeypatch.setattr(habits, "_LONGEST_WAIT", 1)
-    monkeypatch.setattr(habits, "_HUB", 1.5)
+    monkeypatch.setattr(statistics, "_FIRST_PERIOD", 0)
+    monkeypatch.setattr(statistics, "_LONGEST_PERIOD", 1)
+    monkeypatch.setattr(statistics, "_HUB", 1.5)
 
 
 @pytest.mark.usefixtures("eager")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_learning_after_every_batch_changes_no_answer(data: st.DataObject) -> None:
+def test_statistics_after_every_batch_change_no_answer(data: st.DataObject) -> None:
     events = data.draw(streams(max_events=16, deletes=data.draw(st.booleans())))
     question = data.draw(questions(events))
     run = Feed([question])
@@ -34,7 +34,7 @@ def test_learning_after_every_batch_changes_no_answer(data: st.DataObject) -> No
 @pytest.mark.usefixtures("eager")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_learning_disturbs_no_neighbour(data: st.DataObject) -> None:
+def test_statistics_disturb_no_neighbour(data: st.DataObject) -> None:
     events = data.draw(streams(names=STREAMS[:1], max_events=16))
     asked = data.draw(st.lists(questions(events, max_patterns=4), min_size=2, max_size=3))
     run = Feed(asked)

@@ -9,7 +9,7 @@ from harness import Feed, arrivals, feed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from thalweg.operators import habits
+from thalweg.operators import statistics
 from thalweg.plan import program, shapes
 from thalweg.testing.snapshot import Event, Oracle, Question
 from thalweg.testing.strategies import LITERALS, NODES, questions, streams
@@ -91,8 +91,8 @@ def test_a_query_that_leaves_a_shared_plan_takes_nothing_with_it(data: st.DataOb
 @given(st.data())
 def test_plans_that_are_no_longer_shared_go_on_where_they_were(data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(habits, "_FIRST_LOOK", 0)
-        patch.setattr(habits, "_TOIL", data.draw(st.integers(-1, 1)))
+        patch.setattr(statistics, "_FIRST_PERIOD", 0)
+        patch.setattr(statistics, "_EXCESS_WORK", data.draw(st.integers(-1, 1)))
         events = data.draw(streams(max_events=16))
         run = Feed(data.draw(alike(events, max_patterns=4)))
         feed(run, data.draw(arrivals(events)), data.draw)

@@ -16,15 +16,15 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 from thalweg.answers import Row
 from thalweg.engine import Session
 from thalweg.io.files import ReadOptions, read_events
-from thalweg.spark import host, keepers
+from thalweg.spark import engine_processes, host
 from thalweg.spark.encode import encode_piece
-from thalweg.spark.jobs import Job
-from thalweg.spark.live import Entry, Standing
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
+from thalweg.spark.shard_engine import LogEntry, Positions
+from thalweg.spark.sharded_job import ShardedJob
 
 # Engines live in this process, so that a test can take one away.
-keepers.IN_KEEPERS = False
+engine_processes.IN_PROCESSES = False
 
 
 class Store:
@@ -78,7 +78,7 @@ class Store:
 class Play:
     """A query over pieces, batch by batch, with what clusters do to it in between."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ShardedJob) -> None:
         self.job = job
         self.shards = job.reading.router.shares.shards
         self.stores = [Store() for _ in range(self.shards)]
@@ -122,15 +122,15 @@ class Play:
         """The number of entries in the logs."""
         return sum(len(self.entries(shard)) for shard in range(self.shards))
 
-    def entries(self, shard: int = 0) -> dict[Any, Entry]:
+    def entries(self, shard: int = 0) -> dict[Any, LogEntry]:
         """The entries of a shard's log, by their places."""
         found = self.stores[shard].values.items()
-        return {key: Entry(*pickle.loads(value)) for key, value in found if isinstance(key, tuple)}
+        return {key: LogEntry(*pickle.loads(value)) for key, value in found if isinstance(key, tuple)}
 
-    def standing(self, shard: int = 0) -> Standing:
+    def positions(self, shard: int = 0) -> Positions:
         """Where the engine of a shard stood at the end of the last batch."""
         *_, packed = pickle.loads(self.stores[shard].values["header"])
-        return host._standing(packed)
+        return host._unpacked(packed)
 
     def _wake(self, shard: int, instant: int) -> Iterator[pd.DataFrame]:
         info = ExpiredTimerInfo(instant)
@@ -161,15 +161,15 @@ class Play:
 
 def new_worker() -> None:
     """Forget all live engines, as when the next batch comes to another Python worker."""
-    keepers.SHELF = keepers.Shelf()
+    engine_processes.ENGINES = engine_processes.EngineCache()
 
 
-def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> Job:
-    return Job.of(text, options=options, shards=shards, **more)
+def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> ShardedJob:
+    return ShardedJob.of(text, options=options, shards=shards, **more)
 
 
 def chunks_of(
-    job: Job, stream: str, path: Path, *, piece_bytes: int, last: bool = True
+    job: ShardedJob, stream: str, path: Path, *, piece_bytes: int, last: bool = True
 ) -> list[pa.RecordBatch]:
     """The encoded pieces of a file that is a whole stream, or a part of one."""
     size = path.stat().st_size
@@ -184,12 +184,12 @@ def chunks_of(
     return [chunk for row in rows for chunk in encode_piece(job.reading, row)]
 
 
-def in_process(job: Job, streams: dict[str, Path]) -> list[Row]:
+def in_process(job: ShardedJob, streams: dict[str, Path]) -> list[Row]:
     """What the runner of this process makes of the same files."""
     return in_process_with_late(job, streams)[0]
 
 
-def in_process_with_late(job: Job, streams: dict[str, Path]) -> tuple[list[Row], int]:
+def in_process_with_late(job: ShardedJob, streams: dict[str, Path]) -> tuple[list[Row], int]:
     """The same, and the number of late events."""
     session = Session(lateness=job.lateness)
     for producer in job.derive:
@@ -197,7 +197,7 @@ def in_process_with_late(job: Job, streams: dict[str, Path]) -> tuple[list[Row],
     query = session.register(job.text)
     for stream, path in streams.items():
         events = read_events([path], stream, session.arena, session.prune(), job.reading.options)
-        session.keep(lambda events=events: [events.live()])
+        session.keep(lambda events=events: [events.live_ids()])
         for batch in events:
             session.push_events(batch)
         session.finish(stream, drain=job.drain)

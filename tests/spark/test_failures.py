@@ -1,6 +1,6 @@
 """Whatever is killed, and whenever: the files of the sink hold each result once.
 
-Drivers, executors and keepers get SIGKILL at random points. `THALWEG_KILLS` says how many drivers (2),
+Drivers, executors and engine processes get SIGKILL at random points. `THALWEG_KILLS` says how many drivers (2),
 `THALWEG_SEED` from where the points are drawn.
 """
 
@@ -110,8 +110,8 @@ def descendants(process: int) -> dict[int, str]:
     return found
 
 
-def keepers() -> list[int]:
-    """The keepers of the Spark of this process: each leads a session of its own."""
+def engine_processes() -> list[int]:
+    """The engine processes of the Spark of this process: each leads a session of its own."""
     return [
         process
         for process, command in descendants(os.getpid()).items()
@@ -179,8 +179,8 @@ def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(spark: Any
     assert told(results(spark, tmp_path)) == told(in_process(job_of(TEXT), {STREAM: file}))
 
 
-def test_keepers_that_are_killed_are_replaced_by_the_log(spark: Any, tmp_path: Path) -> None:
-    """Before each batch, and while one runs: a task that loses its keeper is tried again."""
+def test_engine_processes_that_are_killed_are_replaced_by_the_log(spark: Any, tmp_path: Path) -> None:
+    """Before each batch, and while one runs: a task that loses its engine process is tried again."""
     from thalweg.spark import read, run
     from thalweg.spark.results import rows_of
 
@@ -190,9 +190,9 @@ def test_keepers_that_are_killed_are_replaced_by_the_log(spark: Any, tmp_path: P
     killed: list[int] = []
 
     def strike(number: int) -> None:
-        for keeper in keepers():
+        for engine_process in engine_processes():
             killed.append(number)
-            kill(keeper)
+            kill(engine_process)
 
     def deliver(batch: Any, number: int) -> None:
         if number % 3 == 1:

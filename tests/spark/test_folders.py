@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from thalweg.errors import UsageError
-from thalweg.spark.source import Options, RdfStreamReader
+from thalweg.spark.source import RdfStreamReader, SourceOptions
 
 Lines = Callable[[int, int], bytes]
 
@@ -19,7 +19,9 @@ class Planner:
     """The batches of a reader, as Spark asks for them."""
 
     def __init__(self, path: Path, start: dict[str, Any] | None = None, **options: str) -> None:
-        self.reader = RdfStreamReader(Options.of({"path": str(path), "stream": "http://ex/s", **options}))
+        self.reader = RdfStreamReader(
+            SourceOptions.of({"path": str(path), "stream": "http://ex/s", **options})
+        )
         self.offset = self.reader.initialOffset() if start is None else start
 
     def batch(self) -> list[tuple[Any, ...]]:

@@ -27,7 +27,7 @@ from tests.spark.fakes import (
 from thalweg.answers import Row
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
-from thalweg.spark.live import Entry, Standing
+from thalweg.spark.shard_engine import LogEntry, Positions
 from thalweg.testing.snapshot import Block, Event, Question, Range, Window
 from thalweg.testing.strategies import STREAMS, any_windows, questions, streams, windows
 
@@ -143,7 +143,7 @@ def test_every_batch_has_a_new_worker_and_the_log_keeps_all_that_matters_to_it(d
         expected = in_process(job, paths)
         play = Play(job)
         reach = max(_reach(block.window) for block in question.blocks)
-        seen: dict[object, Entry] = {}
+        seen: dict[object, LogEntry] = {}
         while waiting:
             stream = data.draw(st.sampled_from(sorted(waiting)))
             count = data.draw(st.sampled_from([1, 2, 3, 6]))
@@ -155,7 +155,7 @@ def test_every_batch_has_a_new_worker_and_the_log_keeps_all_that_matters_to_it(d
             kept = play.entries()
             seen |= kept
             for place in seen.keys() - kept.keys():
-                bound = slowest(play.standing(), question.streams, lateness * 1000)
+                bound = slowest(play.positions(), question.streams, lateness * 1000)
                 assert seen[place].latest + reach < bound, (
                     "an entry goes when its last event has left for good"
                 )
@@ -179,9 +179,9 @@ def _reach(window: Window) -> float:
     return window.width + (window.step or 0) + 1 if isinstance(window, Range) else float("inf")
 
 
-def slowest(standing: Standing, names: Iterable[str], lateness: int) -> float:
+def slowest(positions: Positions, names: Iterable[str], lateness: int) -> float:
     """How far the streams have all come; those that have ended hold nobody up."""
-    running = [standing.clocks.get(name, -float("inf")) for name in names if name not in standing.ended]
+    running = [positions.clocks.get(name, -float("inf")) for name in names if name not in positions.ended]
     return min(running, default=float("inf")) - lateness
 
 

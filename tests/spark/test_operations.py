@@ -28,7 +28,7 @@ from thalweg.spark.command import in_words
 from thalweg.spark.listener import COUNTED, Step, step_of
 from thalweg.spark.queries import Delivery, Steps, watch
 from thalweg.spark.results import ARROW
-from thalweg.spark.source import Options, RdfStreamReader
+from thalweg.spark.source import RdfStreamReader, SourceOptions
 
 S = "http://ex/s"
 CHAIN = f"SELECT ?x ?z FROM STREAM <{S}> [RANGE 60] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
@@ -115,10 +115,10 @@ def test_sigterm_is_a_wish_as_ctrl_c_is() -> None:
 def test_a_stream_that_has_ended_stays_so_until_there_is_more_of_it_or_it_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_bytes(chain(0, 3))
     limit = ReadAllAvailable()
-    finite = RdfStreamReader(Options.of({"path": str(tmp_path), "endOfStream": "true"}))
+    finite = RdfStreamReader(SourceOptions.of({"path": str(tmp_path), "endOfStream": "true"}))
     end = finite.latestOffset(finite.initialOffset(), limit)
     assert finite.latestOffset(end, limit) == end
-    reopened = RdfStreamReader(Options.of({"path": str(tmp_path)})).latestOffset(end, limit)
+    reopened = RdfStreamReader(SourceOptions.of({"path": str(tmp_path)})).latestOffset(end, limit)
     assert reopened == {**end, "ended": False}
 
 
@@ -314,7 +314,7 @@ def test_a_run_follows_its_folder_and_goes_on_where_it_was_stopped(tmp_path: Pat
 
 def test_java_is_heard_until_its_query_is_being_stopped(capfd: pytest.CaptureFixture[str]) -> None:
     script = "read line; echo $line >&2; read line; echo $line >&2"
-    with quiet.without_chatter():
+    with quiet.without_log_noise():
         process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, bufsize=0)
     assert process.stdin is not None
     process.stdin.write(b"14:40:37 ERROR Disk: full\n")
@@ -331,5 +331,5 @@ def test_java_is_heard_until_its_query_is_being_stopped(capfd: pytest.CaptureFix
         if thread.name == "thalweg-stderr":
             thread.join(timeout=2)
     assert capfd.readouterr().err == ""
-    with quiet.without_chatter():
+    with quiet.without_log_noise():
         assert not quiet._muted.is_set(), "the next session is heard"

@@ -15,7 +15,7 @@ from thalweg.io.files import ReadOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.prune import Prune
-from thalweg.rdf.stamped import Stamped
+from thalweg.rdf.timestamped import TimestampedFramer
 from thalweg.spark.payloads import read_payloads
 from thalweg.testing.strategies import LINE_ENDS
 
@@ -105,7 +105,7 @@ def _event(chunk: Chunk, time: int) -> int:
         (row(b"<a:1> <a:p> <a:o> .", said="yesterday"), "not an instant"),
         (row(b"<a:1> <a:p> <a:o> .", op="upsert"), "upsert"),
         (row(b"<a:1> <a:p> <a:o> <a:g> .", syntax="nq", timed=False), "<a:g> has no time"),
-        (row(b"<a:1> <a:p> <a:o> .", syntax="nq", timed=False), "says its time"),
+        (row(b"<a:1> <a:p> <a:o> .", syntax="nq", timed=False), "no graph of this payload has a time"),
         (row(b"<a:1> <a:p>", syntax="turtle"), "not turtle"),
         (row(b"\xff\xfe\x00", syntax="jsonld"), "not jsonld"),
         (row(b"<a:1> <a:p> oops .\n"), "oops"),
@@ -186,7 +186,7 @@ def test_other_formats_are_read_by_a_complete_parser(syntax: str, text: bytes) -
 def test_messages_of_one_batch_are_taken_in_the_order_of_their_times() -> None:
     session = Session()
     query = session.register(f"SELECT ?x ?y FROM STREAM <{S}> [RANGE 10] WHERE {{ ?x <a:p> ?y }}")
-    framer = Stamped(S, session.arena)
+    framer = TimestampedFramer(S, session.arena)
     chunks = []
     for rows in (
         [row(b"<a:1> <a:p> _:b .", time=9000), row(b"<a:2> <a:p> _:b .", time=2000)],

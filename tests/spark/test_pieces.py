@@ -22,14 +22,14 @@ from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions, read_events
 from thalweg.spark import encode, pieces
 from thalweg.spark.pieces import Position, line_end_after, line_end_before, listing, local_path, plan
-from thalweg.spark.source import Options, RdfStreamReader, size_of
+from thalweg.spark.source import RdfStreamReader, SourceOptions, size_of
 from thalweg.testing.strategies import LINE_ENDS
 
 Lines = Callable[[int, int], bytes]
 
 
 def reader(path: Path, **options: str) -> RdfStreamReader:
-    return RdfStreamReader(Options.of({"path": str(path), "settle": "3600", **options}))
+    return RdfStreamReader(SourceOptions.of({"path": str(path), "settle": "3600", **options}))
 
 
 def drain(source: RdfStreamReader, start: dict[str, Any] | None = None, limit: int = 100) -> list[bytes]:
@@ -272,7 +272,7 @@ def test_both_runners_name_the_same_lines_whatever_ends_them(tmp_path: Path, end
 )
 def test_wrong_options_are_refused_with_a_sentence(options: dict[str, str], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        Options.of(options)
+        SourceOptions.of(options)
 
 
 def test_an_offset_of_another_version_is_refused() -> None:

@@ -11,8 +11,8 @@ from tests.spark.fakes import Play, in_process_with_late, job_of, new_worker, ti
 from thalweg.errors import UsageError
 from thalweg.io.files import ReadOptions
 from thalweg.spark.encode import encode_piece
-from thalweg.spark.jobs import Job
-from thalweg.spark.source import Options, RdfStreamReader
+from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.source import RdfStreamReader, SourceOptions
 
 S, T = "http://ex/s", "http://ex/t"
 CHAIN = "SELECT ?x ?z FROM STREAM <{s}> [RANGE {r}] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
@@ -45,7 +45,7 @@ def graphs(first: int, last: int) -> bytes:
 class Run:
     """Runs over the files of folders, one after the other on one state, as a checkpoint makes them go on."""
 
-    def __init__(self, job: Job, folders: dict[str, Path], **options: str) -> None:
+    def __init__(self, job: ShardedJob, folders: dict[str, Path], **options: str) -> None:
         self.play = Play(job)
         self.job, self.folders, self.options = job, folders, options
         self.offsets: dict[str, dict[str, Any]] = {}
@@ -57,7 +57,7 @@ class Run:
             new_worker()
         readers = {
             stream: RdfStreamReader(
-                Options.of({"path": str(folder), "stream": stream, **self.options, **options})
+                SourceOptions.of({"path": str(folder), "stream": stream, **self.options, **options})
             )
             for stream, folder in self.folders.items()
         }
@@ -83,7 +83,7 @@ class Run:
         return chunks
 
 
-def finite(job: Job, folders: dict[str, Path], **options: str) -> Run:
+def finite(job: ShardedJob, folders: dict[str, Path], **options: str) -> Run:
     return Run(job, folders, endOfStream="true", **options)
 
 
@@ -191,8 +191,8 @@ def test_after_a_drain_what_is_before_the_time_that_it_reached_is_late(tmp_path:
 def test_a_session_that_was_saved_at_the_end_of_its_stream_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("thalweg.spark.live._FULL", 20)
-    monkeypatch.setattr("thalweg.spark.live._SPARSE", 1)
+    monkeypatch.setattr("thalweg.spark.shard_engine._FULL", 20)
+    monkeypatch.setattr("thalweg.spark.shard_engine._SPARSE", 1)
     text = (
         f"SELECT ?x ?z FROM STREAM <{S}> [TRIPLES 10] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
     )
@@ -225,7 +225,7 @@ def test_a_run_that_ended_can_be_followed_and_its_streams_wait_for_each_other(tm
     (folders[T] / "b.nt").write_bytes(chain(10, 30))
     run.to_the_end()
     assert run.play.counts["late"] == 0
-    assert run.play.standing().ended == []
+    assert run.play.positions().ended == []
 
 
 def test_a_gzipped_file_that_grew_is_not_read_twice(

@@ -21,11 +21,11 @@ from tests.spark.fakes import Play, chunks_of, in_process, job_of, new_worker, t
 from tests.spark.victim import STREAM, TEXT, chain
 from thalweg.engine import Session
 from thalweg.errors import UsageError
-from thalweg.spark import encode, host, live
-from thalweg.spark.jobs import Job
-from thalweg.spark.live import SAVED
+from thalweg.spark import encode, host, shard_engine
 from thalweg.spark.payloads import read_payloads
 from thalweg.spark.routing import EVENTS
+from thalweg.spark.shard_engine import SAVED
+from thalweg.spark.sharded_job import ShardedJob
 from thalweg.testing.strategies import any_windows, questions, streams
 
 Change = tuple[str, bytes, int]
@@ -35,9 +35,9 @@ Change = tuple[str, bytes, int]
 def often() -> Iterator[None]:
     """Logs are put together after every batch that brings something."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(live, "_FULL", 0)
-        patch.setattr(live, "_SPARSE", 0)
-        patch.setattr(live, "_PART", 700)
+        patch.setattr(shard_engine, "_FULL", 0)
+        patch.setattr(shard_engine, "_SPARSE", 0)
+        patch.setattr(shard_engine, "_PART", 700)
         yield
 
 
@@ -81,7 +81,7 @@ def test_a_log_that_was_put_together_gives_the_same_answers(data: st.DataObject)
     assert told(play.rows) == told(expected)
 
 
-def messages(job: Job, changes: list[Change]) -> list[pa.RecordBatch]:
+def messages(job: ShardedJob, changes: list[Change]) -> list[pa.RecordBatch]:
     """Changes of a graph as the encoding step hands them on."""
     names = ("stream", "source", "syntax", "payload", "time", "said", "timed", "op")
     types = (
@@ -108,7 +108,7 @@ def test_a_graph_that_only_changes_has_a_log_as_long_as_the_graph(
     monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
     """Without a window every insert and delete stays in the log, until it is put together."""
-    monkeypatch.setattr(live, "_FULL", 40)
+    monkeypatch.setattr(shard_engine, "_FULL", 40)
     text = TEXT.replace(" [RANGE 60]", " [RANGE 1000000000s]")
     job = job_of(text, shards=shards)
     play = Play(job)
@@ -141,7 +141,7 @@ def test_a_graph_that_only_changes_has_a_log_as_long_as_the_graph(
 
 def test_a_window_by_count_has_a_log_that_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nobody knows until when the last n triples count, so that no entry expires by time."""
-    monkeypatch.setattr(live, "_FULL", 40)
+    monkeypatch.setattr(shard_engine, "_FULL", 40)
     file = tmp_path / "a.nt"
     file.write_bytes(chain(0, 2000))
     job = job_of(TEXT.replace("[RANGE 60]", "[TRIPLES 30 STEP 5]"))

@@ -183,7 +183,7 @@ def test_blank_nodes_are_local_to_events_unless_their_labels_are_stable(thalweg,
     local = thalweg("run", "friends.rq", "--stream", f"{EX}people=blank.nt")
     stable = thalweg("run", "friends.rq", "--stream", f"{EX}people=blank.nt", "--blank-nodes", "stable")
     assert local.rows == []
-    assert "say --blank-nodes stable" in local.err
+    assert "use --blank-nodes stable" in local.err
     assert [row[2] for row in stable.rows] == [pair("ann", "cem")]
     assert "blank nodes" not in stable.err
 

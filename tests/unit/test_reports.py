@@ -114,7 +114,7 @@ def test_explain_says_what_a_window_holds_and_when_it_reports() -> None:
     origin = "ORIGIN 2026-01-01T00:00:00Z BOUNDS OPEN-CLOSED REPORT PERIODIC 1m WITH EMPTY"
     timed = explain(parse(asked(f"[RANGE 1h STEP 5m {origin}]")))
     assert "steps, overlapping, looked at every 1m from 2026-01-01T00:00:00Z; holds (t - 1h, t]" in timed
-    assert "RSTREAM: the whole answer, every 1m; an empty one is told by a row 0" in timed
+    assert "RSTREAM: the whole answer, every 1m; an empty one is reported by a row 0" in timed
     assert "slides with each instant; holds [t - 10s, t)" in explain(
         parse(f"SELECT * FROM STREAM <{S}> [RANGE 10s BOUNDS CLOSED-OPEN] {BODY}")
     )

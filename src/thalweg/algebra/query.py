@@ -151,8 +151,8 @@ class Query:
         return any(isinstance(source.window, Count) for source in self.sources)
 
     @cached_property
-    def tells_empty(self) -> bool:
-        """Whether a report with an empty answer is told by a row of its own."""
+    def reports_empty(self) -> bool:
+        """Whether a report with an empty answer has a row of its own."""
         return any(
             isinstance(w, Range | Count) and w.report is not None and w.report.empty
             for w in (source.window for source in self.sources)

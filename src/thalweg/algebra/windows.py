@@ -10,7 +10,7 @@ CLOSED_OPEN, OPEN_CLOSED = "CLOSED-OPEN", "OPEN-CLOSED"
 CLOSE, CHANGE, NON_EMPTY, PERIODIC = "WINDOW-CLOSE", "CONTENT-CHANGE", "NON-EMPTY", "PERIODIC"
 ELEMENTS, TRIPLES = "ELEMENTS", "TRIPLES"
 
-Looks = tuple[int, int]  # an origin and a distance
+ReportTimes = tuple[int, int]  # an origin and a distance
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Range:
 
     @property
     def period(self) -> int | None:
-        """The distance of looks at the window, where it is not the window's own."""
+        """The distance of reports, where it is not the window's own."""
         return None if self.report is None else self.report.period
 
     @property
@@ -99,7 +99,7 @@ class Range:
         return self.bounds == CLOSED_OPEN
 
     @property
-    def looks(self) -> Looks | None:
+    def report_times(self) -> ReportTimes | None:
         """The instants at which it is reported whether or not the answer changed."""
         distance = self.period or self.step
         return None if distance is None or self.asked == CHANGE else (self.origin, distance)
@@ -145,11 +145,11 @@ class Count:
 
     @property
     def period(self) -> int | None:
-        """The distance of looks at the window, where it is not the window's own."""
+        """The distance of reports, where it is not the window's own."""
         return None if self.report is None else self.report.period
 
     @property
-    def looks(self) -> Looks | None:
+    def report_times(self) -> ReportTimes | None:
         """The instants at which it is reported whether or not the answer changed, if time decides."""
         return None if self.period is None else (self.origin, self.period)
 

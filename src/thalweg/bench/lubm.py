@@ -130,7 +130,7 @@ def drain_file(
     session = Session()
     query = session.register(text)
     events = read_events([plain] * laps, STREAM, session.arena, session.prune())
-    session.keep(lambda: [events.live()])
+    session.keep(lambda: [events.live_ids()])
     results = 0
     start = time.perf_counter()
     for batch in events:

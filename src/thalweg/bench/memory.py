@@ -110,7 +110,7 @@ def pass_through(triples: int, window: int, piece: int = 20_000) -> Passage:
     query = session.register(_PATH % window)
     reader = Reader(session.arena, session.prune(), syntax="nt", source="bench")
     framer = Framer(STREAM, arena=session.arena)
-    session.keep(lambda: [framer.live()])
+    session.keep(lambda: [framer.live_ids()])
     passage = Passage()
     count = -(-triples // piece)
     start = time.perf_counter()

@@ -72,10 +72,10 @@ def measure(report: Report, stream: Encoded, sizes: Sizes) -> None:
             again[OURSELVES, STREAMED].append(again_in_batches)
             again[OURSELVES, ONE_BY_ONE].append(again_single)
         for (rival, how), costs in again.items():
-            _tell(report, rival, f"{name}, {how}", sizes.widths, costs, ours[how])
+            _add_rows(report, rival, f"{name}, {how}", sizes.widths, costs, ours[how])
 
 
-def _tell(
+def _add_rows(
     report: Report, rival: str, name: str, widths: tuple[int, ...], again: list[float], ours: list[float]
 ) -> None:
     """The figures of one query against one rival: a ratio for each width, and where it passes 1."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from thalweg.bench.workload import STREAM
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.stamped import joined
-from thalweg.spark.jobs import Job
-from thalweg.spark.live import Arrival, Entry, Live
+from thalweg.rdf.timestamped import join_blobs
+from thalweg.spark.shard_engine import Arrival, LogEntry, ShardEngine
+from thalweg.spark.sharded_job import ShardedJob
 
 _PIECE = 4 << 20
 
@@ -17,9 +17,9 @@ class Rehearsal:
     """One shard with one query over a file, as often as it takes."""
 
     def __init__(self, text: str, plain: Path) -> None:
-        self._job = Job.of(text)
-        self._live = Live(self._job)
-        self._log: dict[int, Entry] = {}
+        self._job = ShardedJob.of(text)
+        self._engine = ShardEngine(self._job)
+        self._log: dict[int, LogEntry] = {}
         self._next = self._lap = 0
         self._text = plain.read_bytes()
         self._waiting: list[Arrival] = []
@@ -59,20 +59,20 @@ class Rehearsal:
 
     def batch(self) -> None:
         """Feed a chunk, and keep the log as the host does."""
-        list(self._live.batch([self._arrived], 0, self._next))
-        for place, entry, _ in self._live.turn.entries:
-            self._log[place] = entry._replace(chunks=joined([self._arrived.chunk]))
+        list(self._engine.batch([self._arrived], 0, self._next))
+        for place, entry, _ in self._engine.result.entries:
+            self._log[place] = entry._replace(chunks=join_blobs([self._arrived.chunk]))
             self._next = place + 1
-        for place in self._live.turn.expired:
+        for place in self._engine.result.expired:
             del self._log[place]
 
     def rebuild(self) -> None:
         """Make a new engine, and let it catch up."""
-        live = Live(self._job)
+        engine = ShardEngine(self._job)
         for place, entry in self._log.items():
-            live.replay(place, entry)
-        live.resume(self._live.turn.standing)
-        self._live = live
+            engine.replay(place, entry)
+        engine.resume(self._engine.result.positions)
+        self._engine = engine
 
     @property
     def entries(self) -> int:

@@ -162,7 +162,7 @@ def _from_text(texts: list[str], query: str) -> int:
     registered = session.register(query)
     reader = Reader(session.arena, session.prune(), syntax="nt", source="bench", per_event=PER_EVENT)
     framer = Framer(STREAM, per_event=PER_EVENT, arena=session.arena)
-    session.keep(lambda: [framer.live()])
+    session.keep(lambda: [framer.live_ids()])
     rows = 0
     for start in range(0, len(texts), 512):
         session.push_events(

@@ -23,14 +23,14 @@ from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes, Reader, Syntax
 from thalweg.rdf.prune import Prune
 
 PIECE = 16 * 1024 * 1024
-"""Bytes of a piece unless told otherwise."""
+"""Bytes of a piece unless given."""
 
 _SUFFIXES: dict[str, Syntax] = {".nt": "nt", ".nq": "nq"}
 _GZIP = b"\x1f\x8b"
 
 
 def syntax_of(path: str | Path) -> Syntax:
-    """The line syntax that a file's name tells.
+    """The line syntax of a file's name.
 
     >>> syntax_of("quads.nq.gz")
     'nq'
@@ -40,7 +40,7 @@ def syntax_of(path: str | Path) -> Syntax:
         suffixes.pop()
     if not suffixes or suffixes[-1] not in _SUFFIXES:
         known = ", ".join(f"*{suffix}, *{suffix}.gz" for suffix in _SUFFIXES)
-        raise UsageError(f"cannot tell the syntax of {path} from its name: expected {known}")
+        raise UsageError(f"the name of {path} has no known suffix: expected {known}")
     return _SUFFIXES[suffixes[-1]]
 
 
@@ -48,7 +48,7 @@ def syntax_of(path: str | Path) -> Syntax:
 class pieces:  # noqa: N801 - it is called like the generator that it would be without `rejects`
     """Whole lines of a file as pairs (offset in the unpacked file, bytes); the last may lack its line end.
 
-    After the iteration `rejects` says what could not be read (a gzip file that breaks off). With `reuse`,
+    After the iteration `rejects` has what could not be read (a gzip file that breaks off). With `reuse`,
     bytes are good only until the next piece: that spares memory, and the cache.
     """
 
@@ -147,9 +147,9 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if self.threads < 1:
-            raise UsageError(f"{self.threads} threads cannot read")
+            raise UsageError(f"threads must be at least 1, got {self.threads}")
         if self.per_event < 1:
-            raise UsageError(f"an event of {self.per_event} statements")
+            raise UsageError(f"per_event must be at least 1, got {self.per_event}")
         if self.rate is not None and self.rate < 1e-6:
             raise UsageError(f"the rate must be at least 0.000001 events a second, got {self.rate}")
         if self.mode == "graphs" and self.syntax == "nt":
@@ -180,7 +180,7 @@ class FileEvents:
         self._files = [(str(path), self.options.syntax or syntax_of(path)) for path in paths]
         modes: set[Mode] = {self.options.mode_for(syntax) for _, syntax in self._files} or {"triples"}
         if len(modes) > 1:
-            raise UsageError("files of triples and of graphs in one stream: say how to frame them (mode)")
+            raise UsageError("the stream has files of triples and of graphs: set mode")
         self.framer = Framer(
             stream,
             mode=modes.pop(),
@@ -200,9 +200,9 @@ class FileEvents:
     def __next__(self) -> EventBatch:
         return next(self._batches)
 
-    def live(self) -> Ids:
+    def live_ids(self) -> Ids:
         """Ids that a compaction of the arena between two batches must keep."""
-        return self.framer.live()
+        return self.framer.live_ids()
 
     def _read(self) -> Iterator[EventBatch]:
         stream = self.framer.stream

@@ -1,4 +1,4 @@
-"""A run over files, as a command asks for it: what is read, how, and where everything goes."""
+"""A run over files, as a command requests it: what is read, how, and where everything goes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from thalweg.rdf.ntriples import GENERATED_AT
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How bytes become events."""
+class InputOptions:
+    """The options by which bytes become events."""
 
     per_event: int = 1
     rate: int | None = None
@@ -28,13 +28,13 @@ class Reading:
 
     def __post_init__(self) -> None:
         if self.time_predicate is not None and not self.time_predicate.strip("<>").strip():
-            raise UsageError("--time-predicate is an IRI")
+            raise UsageError("--time-predicate must be an IRI")
 
     @property
-    def said_by(self) -> bytes:
+    def time_predicate_term(self) -> bytes:
         """The predicate of times, as it is written in data."""
-        said = self.time_predicate
-        return GENERATED_AT if said is None else f"<{said.strip('<>')}>".encode()
+        iri = self.time_predicate
+        return GENERATED_AT if iri is None else f"<{iri.strip('<>')}>".encode()
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Job:
 
     query: Query
     inputs: Mapping[str, str]
-    reading: Reading = Reading()
+    reading: InputOptions = InputOptions()
     outputs: Outputs = Outputs()
     lateness: int = 0
     on_error: str = "quarantine"
@@ -68,7 +68,7 @@ class Job:
         cls,
         query: Query,
         inputs: Mapping[str, str],
-        reading: Reading,
+        reading: InputOptions,
         outputs: Outputs,
         *,
         lateness: str,

@@ -22,7 +22,7 @@ _ROWS = 1 << 16
 _MOST_THREADS = 4  # reading is then no longer what a run waits for
 
 
-def run_job(job: Job, meter: Meter) -> Outcome:
+def run_in_process(job: Job, meter: Meter) -> Outcome:
     """Run a job to the end of its files, or to Ctrl-C."""
     begin = time.perf_counter()
     session = Session(
@@ -40,7 +40,7 @@ def run_job(job: Job, meter: Meter) -> Outcome:
     coverage, begun = Coverage(job.queries, job.inputs), set[str]()
 
     def look(batch: EventBatch) -> None:
-        coverage.look(batch.stream, batch, session.arena)
+        coverage.observe(batch.stream, batch, session.arena)
         if batch.events:
             begun.add(batch.stream)
         outcome.untimed = sum(source.framer.ignored for source in sources.values())
@@ -81,7 +81,7 @@ def _open(job: Job, session: Session) -> dict[str, FileEvents]:
         per_event=reading.per_event,
         rate=reading.rate,
         blank_nodes=reading.blank_nodes,
-        time_predicate=reading.said_by,
+        time_predicate=reading.time_predicate_term,
         # What one stream is ahead of another waits in memory, so that several are read in smaller steps.
         piece=PIECE if len(files) == 1 else PIECE // 8,
         threads=min(os.cpu_count() or 1, _MOST_THREADS),
@@ -90,7 +90,7 @@ def _open(job: Job, session: Session) -> dict[str, FileEvents]:
         stream: read_events(paths, stream, session.arena, session.prune, options)
         for stream, paths in files.items()
     }
-    session.keep(lambda: [source.live() for source in sources.values()])
+    session.keep(lambda: [source.live_ids() for source in sources.values()])
     return sources
 
 
@@ -117,7 +117,7 @@ def _side_by_side(
 
 def _deliver(query: ContinuousQuery, writer: Writer) -> None:
     delta = query.drain()
-    if query.query.tells_empty:  # rows of two shapes
+    if query.query.reports_empty:  # rows of two shapes
         writer.write(query.rows(delta))
     else:
         for start in range(0, len(delta), _ROWS):

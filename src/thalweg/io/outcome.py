@@ -33,7 +33,7 @@ class Outcome:
     quarantined: int = 0
     late: int = 0
     untimed: int = 0
-    """Statements of the default graph that said no time."""
+    """Statements of the default graph without a time."""
     skipped: int = 0
     """Files of a folder that were left out for their suffix."""
     unread: int = 0
@@ -87,11 +87,11 @@ class Seen:
 
 
 def conclude(outcome: Outcome, job: Job, seen: Seen, *, endless: bool = False) -> None:
-    """Say how a run ended: whether it failed, what it left out, and why that may be.
+    """Set how a run ended: whether it failed, what it left out, and why that may be.
 
     A stream that had input and gave no event is a failure, unless the run was interrupted before it could give one; a
     run without an end fails only if it refused something and had no event at all. N-Quads that are called .nt are a
-    failure, too: what says the times of their graphs is read as if it were data.
+    failure, too: what states the times of their graphs is read as if it were data.
     """
     outcome.skipped, outcome.unread = len(job.skipped()), len(job.unread)
     missing = [stream for stream in job.inputs if stream not in seen.begun]
@@ -157,7 +157,7 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
         yield f"only {seen.late.count:,} of {outcome.late:,} late events could be written down"
     if outcome.untimed and (not outcome.failed or len(job.inputs) > 1):
         yield (
-            f"left out: {count(outcome.untimed, 'statement')} of the default graph that say no time "
+            f"left out: {count(outcome.untimed, 'statement')} of the default graph without a time "
             "(--on-error fail refuses them, --time-predicate names the predicate of times)"
         )
     if outcome.skipped:
@@ -175,7 +175,7 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
     if joins and seen.blank_nodes:
         yield (
             "blank nodes were taken as local to their events, so that no two events share one; "
-            "if the labels are stable, say --blank-nodes stable"
+            "if the labels are stable, use --blank-nodes stable"
         )
 
 
@@ -186,7 +186,7 @@ def _cause(file: str, reject: object = None, *, whole: bool = False) -> str | No
         lost = "was not written or copied to its end" if "ended before" in reason else "is damaged"
         return f"the gzip file {lost}: make it again (gzip -t tests it)"
     if "has no prov:generatedAtTime" in reason:
-        return "a graph needs a time, said by a statement outside of graphs; --time-predicate names its predicate"
+        return "a graph needs a time, given by a statement outside of graphs; --time-predicate names its predicate"
     try:
         return likely_cause(file, whole=whole)
     except UsageError:  # the source is no file: its name has no suffix
@@ -219,11 +219,11 @@ def place(reject: object) -> str:
 
 
 def untimed_statement(job: Job) -> DataError:
-    """The error about the first statement of the default graph that says no time, for `--on-error fail`."""
-    reason = "the statement is in no graph and says no time"
+    """The error about the first statement of the default graph without a time, for `--on-error fail`."""
+    reason = "the statement is in no graph and states no time"
     for files in job.files().values():
         for file in files:
-            if syntax_of(file) == "nq" and (line := _first_untimed(file, job.reading.said_by)):
+            if syntax_of(file) == "nq" and (line := _first_untimed(file, job.reading.time_predicate_term)):
                 return DataError(reason, source=file, line=line)
     return DataError(reason)
 

@@ -1,4 +1,4 @@
-"""Which writer the name of a file asks for, and whether it can hold the answer of a query."""
+"""The writer for the name of a file, and whether it can hold the answer of a query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 
 
 def open_writer(path: Path | None, query: Query, *, append: bool = False) -> Writer:
-    """The writer that the name of a file asks for; without a name, JSON lines to the standard output."""
+    """The writer for the name of a file; without a name, JSON lines to the standard output."""
     if path is None or str(path) == "-":
         return JsonLines(sys.stdout.buffer, query.columns, close=False)
     kind = _kind(path)
@@ -60,8 +60,8 @@ def _refusal(query: Query, kind: str) -> str | None:
             "a file of triples cannot take one back: write REGISTER ISTREAM <out> AS (what comes) or REGISTER RSTREAM "
             "<out> AS (all of it, at each report) before CONSTRUCT, or ask with [NOW], or name a .jsonl file"
         )
-    if query.tells_empty:
-        return "no triple tells that an answer is empty: leave WITH EMPTY out"
+    if query.reports_empty:
+        return "an empty answer has no triples: leave WITH EMPTY out"
     if not _ABSOLUTE.match(stream_of(query)):
         return (
             f"graphs are called by the name of the stream, and <{query.output}> is relative: make it absolute"

@@ -21,10 +21,10 @@ class Meter:
             self._progress, self._task = _line(None if follow else _size(job))
 
     def update(self, *, size: int, triples: int, results: int, more: str = "") -> None:
-        """Say how many bytes of text and triples were read, how many results there are, and more in words."""
+        """Show how many bytes of text and triples were read, how many results there are, and more in words."""
         if self._progress is not None:
-            told = f"{triples:,} triples, {results:,} results" + (f", {more}" if more else "")
-            self._progress.update(self._task, completed=size, told=told)
+            text = f"{triples:,} triples, {results:,} results" + (f", {more}" if more else "")
+            self._progress.update(self._task, completed=size, text=text)
 
     def __enter__(self) -> Self:
         if self._progress is not None:
@@ -79,9 +79,9 @@ def _line(total: int | None) -> tuple[Any, Any]:
     progress = Progress(
         BarColumn(bar_width=30),
         TaskProgressColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
-    return progress, progress.add_task("", total=total, told="0 triples, 0 results")
+    return progress, progress.add_task("", total=total, text="0 triples, 0 results")

@@ -55,7 +55,7 @@ def check_outputs(
         if reader := _reader(path, inputs):
             _refuse(option, path, f"would be read as a part of {reader}: name a file elsewhere")
         if status is not None and stat.S_ISREG(status.st_mode) and status.st_size and not (force or resumes):
-            _refuse(option, path, "names a file that is there and not empty: say --force to replace it")
+            _refuse(option, path, "names a file that exists and is not empty: use --force to replace it")
 
 
 def descriptor_of(path: Path) -> int | None:

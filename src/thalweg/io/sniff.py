@@ -69,11 +69,11 @@ def _looks(text: str, syntax: str, whole: bool) -> str | None:
     lines = lines[:_LINES]
     triples = sum(_reads(line, quads=False) for line in lines)
     quads = sum(_reads(line, quads=True) for line in lines)
-    # A graph that says its time by a triple has at least one quad.
+    # A graph whose time is a triple has at least one quad.
     if syntax == "nt" and quads > triples and quads >= 2 * triples and 2 * quads > len(lines):
         return _QUADS
     if syntax == "nq" and whole and lines and triples == len(lines):
-        return "it holds N-Triples, whose statements say neither graph nor time: call it .nt"
+        return "it holds N-Triples, whose statements have neither graph nor time: call it .nt"
     plain = "\n".join(line for line in lines if not _reads(line, quads=True))
     goes_on = 2 * quads <= len(lines) and "<" in plain and _GOES_ON.search(plain)
     if goes_on or _DIRECTIVE.search(plain):

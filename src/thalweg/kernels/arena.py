@@ -34,7 +34,7 @@ RECORD = 12
 """Bytes of a record before its text."""
 
 _AHEAD = 16
-"""How many ids before its turn a slot is asked for: finding it takes a cache miss."""
+"""How many ids ahead a slot is prefetched: finding it takes a cache miss."""
 
 SCOPED = 18
 """Bytes by which the scope makes a blank node's text longer: `_:x` becomes `_:e0123456789abcdef-x`."""
@@ -305,8 +305,8 @@ def first_choices(head, slots, log, ids, choices):
 
 
 @njit(cache=True, nogil=True)
-def _ask(slots_at, last, log_at, at, used, records):
-    """Ask for the slots of so many records from an offset on; gives the offset of the one behind them."""
+def _prefetch_slots(slots_at, last, log_at, at, used, records):
+    """Prefetch the slots of so many records from an offset on; gives the offset of the one behind them."""
     while records > 0 and at < used:
         prefetch(slots_at + 16 * (load_word(log_at + at) & last))
         at += RECORD + load_half(log_at + at + 8)
@@ -318,7 +318,7 @@ def _ask(slots_at, last, log_at, at, used, records):
 def gather(head, slots, log, flags, target):
     """Copy the flagged records in log order to the start of `target`; gives the bytes written.
 
-    With an empty target nothing is written: the first call asks for the size.
+    With an empty target nothing is written: the first call gives the size.
     """
     slots_at = address(slots)
     log_at = address(log)
@@ -327,9 +327,9 @@ def gather(head, slots, log, flags, target):
     measure = target.size == 0
     at = 0
     done = 0
-    asked = _ask(slots_at, last, log_at, 0, head[USED], _AHEAD)
+    fetched = _prefetch_slots(slots_at, last, log_at, 0, head[USED], _AHEAD)
     while at < head[USED]:
-        asked = _ask(slots_at, last, log_at, asked, head[USED], 1)
+        fetched = _prefetch_slots(slots_at, last, log_at, fetched, head[USED], 1)
         size = RECORD + load_half(log_at + at + 8)
         id_ = load_word(log_at + at)
         i = id_ & last
@@ -353,9 +353,9 @@ def index(head, slots, log, used):
     count = 0
     collided = 0
     check = head[MASK] != -1 or head[COLLIDED] > 0
-    asked = _ask(slots_at, last, log_at, 0, used, _AHEAD)
+    fetched = _prefetch_slots(slots_at, last, log_at, 0, used, _AHEAD)
     while at < used:
-        asked = _ask(slots_at, last, log_at, asked, used, 1)
+        fetched = _prefetch_slots(slots_at, last, log_at, fetched, used, 1)
         id_ = load_word(log_at + at)
         size = load_half(log_at + at + 8)
         if check and hash64(log_at + at + RECORD, size) & head[MASK] != id_:

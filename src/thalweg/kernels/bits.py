@@ -242,7 +242,7 @@ def copy64(typingctx, target, source):
 
 @intrinsic
 def prefetch(typingctx, address):
-    """Ask for the cache line at an address; the address need not be readable."""
+    """Prefetch the cache line at an address; the address need not be readable."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> Any:
         pointer = _BYTE.as_pointer()

@@ -170,7 +170,7 @@ def bounds(array: NDArray[Any]) -> Bounds:
 
 
 class _CheckedDispatcher(CPUDispatcher):  # type: ignore[misc]
-    """A kernel that may touch its array arguments while it runs, and says which access was bad."""
+    """A kernel that may touch its array arguments while it runs, and reports which access was bad."""
 
     def __call__(self, *args: Any) -> Any:
         lent = _ranges.enter(arg for arg in args if isinstance(arg, np.ndarray))

@@ -1,4 +1,4 @@
-"""What a triple concerns: the entries of the patterns that it may fit, found by the constants they name."""
+"""Dispatch: the entries of the patterns that a triple may fit, found by the constants they name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from thalweg.kernels.layout import (
     DISPATCH_INDEXES,
     DISPATCH_KEY,
     DISPATCH_MASKS,
-    OUTLOOK_COUNT,
-    OUTLOOK_INDEXES,
-    OUTLOOK_RANGES,
+    LOOKAHEAD_COUNT,
+    LOOKAHEAD_INDEXES,
+    LOOKAHEAD_RANGES,
     PREDICATE,
     RANGE_CELLS,
 )
@@ -52,12 +52,12 @@ def look_up(dispatch, last, key):
 
 
 @njit(cache=True, nogil=True)
-def look_out(s, p, o, store, masks, dispatch, last, outlook):
-    """Finds the entries that a triple concerns, as ranges, and the indexes that it needs.
+def dispatch_triple(s, p, o, store, masks, dispatch, last, lookahead):
+    """Writes the entries that a triple may fit, as ranges, and the indexes that it needs, to a slot of the lookahead.
 
     `masks` is the bit set of signature masks that leave the predicate open.
     """
-    ranges = outlook + 8 * OUTLOOK_RANGES
+    ranges = lookahead + 8 * LOOKAHEAD_RANGES
     count = np.int64(0)
     indexes = np.int64(0)
     own = look_up(dispatch, last, signature_key(store, PREDICATE, s, p, o))
@@ -76,16 +76,16 @@ def look_out(s, p, o, store, masks, dispatch, last, outlook):
                 count += 1
         masks >>= 1
         mask += 1
-    store64(outlook, OUTLOOK_COUNT, count)
-    store64(outlook, OUTLOOK_INDEXES, indexes)
+    store64(lookahead, LOOKAHEAD_COUNT, count)
+    store64(lookahead, LOOKAHEAD_INDEXES, indexes)
 
 
 @njit(cache=True, nogil=True)
-def hopeless(others, until, begin):
+def partner_is_empty(others, until, begin):
     """Whether some other pattern of the query has no row that lives beyond `begin`.
 
-    `others` lists the patterns' signatures, ended by -1; `until` tells when the last row of a signature ends. A
-    deleted row still counts, so this may hope in vain, but it never gives up wrongly.
+    `others` lists the patterns' signatures, ended by -1; `until` has the end of the last row of each signature. A
+    deleted row still counts, so the answer may be a wrong False, but never a wrong True.
     """
     while load64(others, 0) >= 0:
         if load64(until, load64(others, 0)) <= begin:

@@ -1,7 +1,7 @@
 """Named graphs to timed events: which event a row belongs to, and when the time of an event is known.
 
 The law: an event is a maximal run of quads with one graph name (statements of the default graph do not end
-it). Its time is the last one said of its graph before the run ends; where none was said, the first one said
+it). Its time is the last one stated of its graph before the run ends; where none was stated, the first one stated
 later. An event that still has no time when LIMIT later events have begun is refused. All this depends on the
 order of rows only, never on how they are cut into chunks.
 """
@@ -92,7 +92,7 @@ def end_run(table, spare, control, queue):
 
 
 @njit(cache=True, nogil=True)
-def _say_time(table, spare, control, queue, graph, time):
+def _set_time(table, spare, control, queue, graph, time):
     i = _entry(table, spare, control, graph)
     control[STAMP] += 1
     table[i, 1] = time
@@ -117,7 +117,7 @@ def number_rows(g, s, time, table, spare, control, queue, event):
         event[k] = -1
         if g[k] == 0:
             if time[k] != NO_TIME:
-                _say_time(table, spare, control, queue, s[k], time[k])
+                _set_time(table, spare, control, queue, s[k], time[k])
             continue
         if g[k] != control[OPEN]:
             end_run(table, spare, control, queue)

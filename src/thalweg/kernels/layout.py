@@ -28,7 +28,7 @@ KNOWN_CELLS = 4
 CONSTANT, BOUND, BIND = 0, 1, 2
 
 # Columns of the dispatch table: open addressing by signature. Every predicate that some pattern names has the
-# entry of its own signature, which says by which other masks of constants a triple must be looked up.
+# entry of its own signature, which has the other masks of constants by which a triple must be looked up.
 DISPATCH_KEY, DISPATCH_FIRST, DISPATCH_COUNT, DISPATCH_INDEXES, DISPATCH_MASKS = range(5)
 DISPATCH_CELLS = 5
 PREDICATE = 2  # the mask of signatures with a constant predicate and nothing else
@@ -40,11 +40,11 @@ OUT_UNIT, OUT_EVENT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = ran
 # time for each array that it is called with, and counts references to each that it passes on.
 (
     STORES, FEEDS, FEEDS_WIDTH, WILD, DISPATCH, DISPATCH_LAST, ENTRIES, NODES, STEPS, OTHERS, OUTPUTS, OUTPUTS_SIZE,
-    PARAMETERS, KNOWN, KNOWN_LAST, VALUES, MEMBERS, FAN, UNTIL, STACK, OUTLOOK, VARIABLES, OUT, OUT_SIZE, OUT_ROOM,
+    PARAMETERS, KNOWN, KNOWN_LAST, VALUES, MEMBERS, FAN, UNTIL, STACK, LOOKAHEAD, VARIABLES, OUT, OUT_SIZE, OUT_ROOM,
 ) = range(25)  # fmt: skip
 CONTEXT_CELLS = 25
 
-# Where the kernel stands.
+# The position of the kernel.
 AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, BEGIN, WRITTEN, DETAIL = range(10)
 CURSOR_CELLS = 10
 FRAME_CELLS = 4  # of a level of the search: next candidate row, from, to, step
@@ -58,9 +58,9 @@ COUNTERS = 9
 
 RANGE_CELLS = 3  # of a range of entries: first, end, slot of the signature
 
-# What a row concerns is found out some rows ahead of its turn, so that the memory it will touch can come meanwhile.
-# Columns of such an outlook: the number of ranges, the indexes that the triple needs, and the ranges.
+# Triples are dispatched some rows ahead, so that the memory which they will touch can be prefetched.
+# Columns of a slot of this lookahead: the number of ranges, the indexes that the triple needs, and the ranges.
 AHEAD = 8
-OUTLOOKS = 16  # a power of two, more than AHEAD
-OUTLOOK_COUNT, OUTLOOK_INDEXES, OUTLOOK_RANGES = 0, 1, 2
-OUTLOOK_CELLS = OUTLOOK_RANGES + 8 * RANGE_CELLS
+LOOKAHEAD_SLOTS = 16  # a power of two, more than AHEAD
+LOOKAHEAD_COUNT, LOOKAHEAD_INDEXES, LOOKAHEAD_RANGES = 0, 1, 2
+LOOKAHEAD_CELLS = LOOKAHEAD_RANGES + 8 * RANGE_CELLS

@@ -2,7 +2,7 @@
 
 A triple that arrives is inserted into the stores of its stream. For each pattern i that it fits, the pattern's
 delta plan is run: the other patterns, depth first, each step probing one index. The order is laid out beforehand; only
-where a step has many candidates, the other patterns that could come next are asked how many they have (see `choose`).
+where a step has many candidates, the candidates of the other patterns that could come next are counted (see `choose`).
 Pattern j < i may use the new row itself, j > i only other rows, so that a solution is found once: at the
 last of its rows to arrive. A solution lives in [max(from), min(to)) of its rows (SEMANTICS 2 and 3).
 
@@ -12,10 +12,11 @@ for the row that it ends, with weight -1, for the rest of the row's life; then t
 The kernel can stop anywhere, when its output is full or a store has to grow, and goes on where it was: all
 loops keep their position in `cursor`, `stack`, `ranges` and `bound`.
 
-Rows are read without a check of their number, so none may be read that is not in its ring. Only `insert` and `doomed`,
-between two searches, move a TAIL or ask for room; other plans and restored windows come between two batches, where
-there is no search either. Within a search HEAD and TAIL stay, so what it keeps stays in the ring; the end of a chain
-or what is older than TAIL is told by its number before it is read (where a level ends, in `reaches`).
+Rows are read without a check of their number, so none may be read that is not in its ring. Only `insert` and
+`row_to_delete`, between two searches, move a TAIL or need room; other plans and restored windows come between two
+batches, where there is no search either. Within a search HEAD and TAIL stay, so what it keeps stays in the ring; the
+end of a chain or a row older than TAIL is recognized by its number before it is read (where a level ends, in
+`chain_length`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.kernels.checking import njit
-from thalweg.kernels.dispatch import hopeless, look_out
+from thalweg.kernels.dispatch import dispatch_triple, partner_is_empty
 from thalweg.kernels.known import look_up_known
 from thalweg.kernels.layout import (
     ABSENT,
@@ -54,6 +55,12 @@ from thalweg.kernels.layout import (
     KNOWN,
     KNOWN_LAST,
     LEVEL,
+    LOOKAHEAD,
+    LOOKAHEAD_CELLS,
+    LOOKAHEAD_COUNT,
+    LOOKAHEAD_INDEXES,
+    LOOKAHEAD_RANGES,
+    LOOKAHEAD_SLOTS,
     NODE_CELLS,
     NODE_PARAMETERS,
     NODE_STEPS,
@@ -61,12 +68,6 @@ from thalweg.kernels.layout import (
     NUMBER,
     OTHERS,
     OUT_ROOM,
-    OUTLOOK,
-    OUTLOOK_CELLS,
-    OUTLOOK_COUNT,
-    OUTLOOK_INDEXES,
-    OUTLOOK_RANGES,
-    OUTLOOKS,
     PARAMETERS,
     RANGE_CELLS,
     RANGES,
@@ -103,12 +104,12 @@ from thalweg.kernels.store import (
     ROW_S,
     ROW_TO,
     TAIL,
-    doomed,
-    expect,
     first_instant,
     insert,
     older_row,
+    prefetch_entries,
     row_address,
+    row_to_delete,
 )
 
 
@@ -163,7 +164,7 @@ def match(
     all_values = context[VALUES]
     ends = context[UNTIL]
     frames = context[STACK]
-    all_outlooks = context[OUTLOOK]
+    all_lookaheads = context[LOOKAHEAD]
     vars = context[VARIABLES]
     # A solution may belong to several units: it is written for all of them or not yet.
     room = context[OUT_ROOM] - context[FAN]
@@ -179,31 +180,35 @@ def match(
         s = ss[i]
         p = ps[i]
         o = os[i]
-        outlook = all_outlooks + (i & (OUTLOOKS - 1)) * (8 * OUTLOOK_CELLS)
-        spans = outlook + 8 * OUTLOOK_RANGES
+        lookahead = all_lookaheads + (i & (LOOKAHEAD_SLOTS - 1)) * (8 * LOOKAHEAD_CELLS)
+        spans = lookahead + 8 * LOOKAHEAD_RANGES
         if r < 0:
             while ahead < n and ahead <= i + AHEAD:
                 first = load64(feeds, feed[ahead] * feeds_width)
                 if first >= 0:
-                    there = all_outlooks + (ahead & (OUTLOOKS - 1)) * (8 * OUTLOOK_CELLS)
-                    look_out(ss[ahead], ps[ahead], os[ahead], first, load64(wild, first), table, last, there)
-                    if load64(there, OUTLOOK_COUNT) != 0:
-                        expect(
+                    slot = all_lookaheads + (ahead & (LOOKAHEAD_SLOTS - 1)) * (8 * LOOKAHEAD_CELLS)
+                    dispatch_triple(
+                        ss[ahead], ps[ahead], os[ahead], first, load64(wild, first), table, last, slot
+                    )
+                    if load64(slot, LOOKAHEAD_COUNT) != 0:
+                        prefetch_entries(
                             all_stores + first * (8 * FIELDS),
-                            load64(there, OUTLOOK_INDEXES) | 1,
+                            load64(slot, LOOKAHEAD_INDEXES) | 1,
                             ss[ahead],
                             ps[ahead],
                             os[ahead],
                         )
                 ahead += 1
             if f > 0:
-                look_out(s, p, o, store, load64(wild, store), table, last, outlook)
-            n_ranges = load64(outlook, OUTLOOK_COUNT)
+                dispatch_triple(s, p, o, store, load64(wild, store), table, last, lookahead)
+            n_ranges = load64(lookahead, LOOKAHEAD_COUNT)
             if n_ranges == 0:
                 f += 1
                 continue
             if op[i] == INSERT:
-                number, start = insert(desc, load64(outlook, OUTLOOK_INDEXES) | 1, time[i], event[i], s, p, o)
+                number, start = insert(
+                    desc, load64(lookahead, LOOKAHEAD_INDEXES) | 1, time[i], event[i], s, p, o
+                )
                 if number < 0:
                     if number <= FULL_ROWS:
                         status = np.int64(GROW)
@@ -219,7 +224,7 @@ def match(
                     if load64(ends, signature) < end:
                         store64(ends, signature, end)
             else:
-                number = doomed(desc, op[i], time[i], event[i], s, p, o)
+                number = row_to_delete(desc, op[i], time[i], event[i], s, p, o)
                 if number < 0:
                     if op[i] == DELETE:
                         absent += 1
@@ -245,7 +250,7 @@ def match(
                         continue
                     begin = start
                     end = load64(new_row, ROW_TO)
-                    if hopeless(all_others + load64(entry, ENTRY_OTHERS) * 8, ends, begin):
+                    if partner_is_empty(all_others + load64(entry, ENTRY_OTHERS) * 8, ends, begin):
                         spared += 1
                         e += 1
                         continue

@@ -74,7 +74,7 @@ def store32(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def prefetch(typingctx: Any, address: Any, index: Any) -> Any:
-    """Asks for the cache line of the int64 at `address + 8 * index` ahead of its use."""
+    """Prefetches the cache line of the int64 at `address + 8 * index` ahead of its use."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         cell = builder.bitcast(_cell(builder, args[0], args[1], _I64), ir.IntType(8).as_pointer())

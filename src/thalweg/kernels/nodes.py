@@ -1,8 +1,8 @@
 """New blank nodes for rows of terms: a node's text is a digest of the texts in its row, and of a seed.
 
-The same row gives the same text in every task, process and machine, whatever ids its terms have there. 128 bits tell
-rows apart: the rounds are those of MurmurHash3 (x64, 128), over the size and the text of each term in turn, so that
-texts cannot run into each other.
+The same row gives the same text in every task, process and machine, whatever ids its terms have there. 128 bits
+distinguish rows: the rounds are those of MurmurHash3 (x64, 128), over the size and the text of each term in turn, so
+that texts cannot run into each other.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _F2 = -0x3B314601E57A13AD
 
 
 @njit(cache=True, nogil=True)
-def _turned(bits, count):
+def _rotated(bits, count):
     return (bits << count) | lshr(bits, 64 - count)
 
 
 @njit(cache=True, nogil=True)
 def _absorbed(high, low, first, second):
     """The state after two more words."""
-    high ^= _turned(first * _C1, 31) * _C2
-    high = (_turned(high, 27) + low) * 5 + 0x52DCE729
-    low ^= _turned(second * _C2, 33) * _C1
-    low = (_turned(low, 31) + high) * 5 + 0x38495AB5
+    high ^= _rotated(first * _C1, 31) * _C2
+    high = (_rotated(high, 27) + low) * 5 + 0x52DCE729
+    low ^= _rotated(second * _C2, 33) * _C1
+    low = (_rotated(low, 31) + high) * 5 + 0x38495AB5
     return high, low
 
 

@@ -371,7 +371,7 @@ def scan(
             else:
                 predicate = 0
                 want = ANY
-            # Lines that we wrote ourselves come from anywhere in the piece: each one says its graph.
+            # Lines that we wrote ourselves come from anywhere in the piece: each one names its graph.
             new_graph = (
                 marks and g_size != 0 and (trusted or g_size != g_seen_size or not same(g_seen, g_at, g_size))
             )
@@ -510,7 +510,7 @@ def scan(
             odd[odds, 4] = rows
             odd[odds, 5] = why
             odds += 1
-            # It may be of another graph: the next line must say its graph again.
+            # It may be of another graph: the next line must name its graph again.
             g_seen_size = 0
             resume = next_line(stop)
         if resume != 0:

@@ -1,7 +1,7 @@
 """Where the terms of a line end: the N-Triples productions as hops over 64-byte blocks.
 
 Each function takes an address inside a line that some CR or LF ends, and gives the address after the
-production, or 0 where the bytes are not what the fast path knows: malformed, or in need of rewriting. It
+production, or 0 where the bytes are not what the fast path covers: malformed, or in need of rewriting. It
 never passes the line's end.
 """
 

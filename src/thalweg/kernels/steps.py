@@ -72,7 +72,7 @@ def first_row(stores, step, bound):
 
 
 @njit(cache=True, nogil=True)
-def reaches(desc, kind, row, most):
+def chain_length(desc, kind, row, most):
     """How many live rows a chain has from `row` on, counted up to `most`."""
     tail = load64(desc, TAIL)
     count = np.int64(0)
@@ -97,7 +97,7 @@ def choose(stores, node, steps, bound, tally):
         return step, row
     most = np.int64(FEW)
     desc = stores + load64(step, STEP_STORE) * (8 * FIELDS)
-    if reaches(desc, load64(step, STEP_KIND), row, most) < most:
+    if chain_length(desc, load64(step, STEP_KIND), row, most) < most:
         return step, row
     while True:
         store64(tally, RACES, load64(tally, RACES) + 1)
@@ -108,7 +108,7 @@ def choose(stores, node, steps, bound, tally):
             other = step + way * (8 * STEP_CELLS)
             desc = stores + load64(other, STEP_STORE) * (8 * FIELDS)
             first = row if way == 0 else first_row(stores, other, bound)
-            count = reaches(desc, load64(other, STEP_KIND), first, least)
+            count = chain_length(desc, load64(other, STEP_KIND), first, least)
             store64(tally, WALKED, load64(tally, WALKED) + count)
             if count < least:
                 best = other
@@ -122,11 +122,11 @@ def choose(stores, node, steps, bound, tally):
 
 
 @njit(cache=True, nogil=True)
-def mean_reach(stores, store, kind, ss, ps, os, most):
+def mean_chain_length(stores, store, kind, ss, ps, os, most):
     """The mean number of rows, each counted up to `most`, that a probe by the keys of some triples finds."""
     desc = descriptor(stores, store)
     total = np.int64(0)
     for k in range(ss.shape[0]):
         row = load64(desc, HEAD) - 1 if kind == ALL else newest(desc, kind, ss[k], ps[k], os[k])
-        total += reaches(desc, kind, row, most)
+        total += chain_length(desc, kind, row, most)
     return total / max(ss.shape[0], 1)

@@ -14,7 +14,7 @@ to HEAD. So the rows that are not renewed end in the order in which they are in 
 deleted at one instant is there afterwards, in whatever order the two came (SEMANTICS 4).
 
 An index is an open-addressing table of int64 entries: the newest row of a key in the low 32 bits, counted modulo
-2^32 from TAIL, and 31 bits of the key's hash above, which also say where the entry belongs. So a table can be
+2^32 from TAIL, and 31 bits of the key's hash above, which also give the home of the entry. So a table can be
 rebuilt, at any size, without a look at the rows. An entry whose row is not alive is dead and may be reused; it has to
 go before 2^32 rows have come after it (SWEEP), or it would seem alive again. The hash only saves looking at rows in
 vain, the row's own key decides.
@@ -61,7 +61,7 @@ WITH_O = 1 << SPO | 1 << PO | 1 << O
 ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO, ROW_TIME = range(6)
 FIRST_LINK = 12  # in 32-bit cells; that of SPO
 
-# Parts of a link; the first one also says whether the row was renewed.
+# Parts of a link; the first one also has the flag of a renewed row.
 DISTANCE = (1 << 31) - 1
 RENEWED = 1 << 31
 
@@ -262,7 +262,7 @@ def slack(desc):
 
 @njit(cache=True, nogil=True)
 def _set_tail(desc, tail):
-    """Forgets the rows below `tail`."""
+    """Drops the rows below `tail`."""
     store64(desc, TAIL, tail)
     rows = load64(desc, ROWS)
     if rows + tail * load64(desc, STRIDE) >= load64(desc, END):
@@ -429,7 +429,7 @@ def insert(desc, indexes, time, event, s, p, o):
 
 
 @njit(cache=True, nogil=True)
-def doomed(desc, op, time, event, s, p, o):
+def row_to_delete(desc, op, time, event, s, p, o):
     """The row that a delete ends, or -1 where the triple is not there.
 
     DELETE spares what arrived at the same instant; in a window by count these are the elements from number `event` on.
@@ -463,8 +463,8 @@ def older_row(desc, kind, number):
 
 
 @njit(cache=True, nogil=True)
-def expect(desc, indexes, s, p, o):
-    """Asks for the entries that the arrival of a triple will touch in these indexes."""
+def prefetch_entries(desc, indexes, s, p, o):
+    """Prefetches the entries that the arrival of a triple will touch in these indexes."""
     for kind in range(INDEXES):
         if indexes >> kind & 1:
             index = desc + 8 * (TABLES + INDEX_CELLS * kind)

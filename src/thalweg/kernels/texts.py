@@ -1,4 +1,4 @@
-"""Texts side by side: the bytes of an Arrow string column, and texts that leave out how the one before them begins."""
+"""Texts side by side: the bytes of an Arrow string column, and front coding, which leaves out shared prefixes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from thalweg.kernels.bits import address, ctz, differences
 from thalweg.kernels.checking import njit
 
 MOST_SHARED = 255
-"""Bytes that a folded text has in common with the one before it, at most."""
+"""Bytes that a front-coded text has in common with the one before it, at most."""
 
 
 @njit(cache=True, nogil=True)
@@ -26,7 +26,7 @@ def lay_out(log, places, offsets, target):
 
 
 @njit(cache=True, nogil=True)
-def fold(log, places, shared, target):
+def front_code(log, places, shared, target):
     """Copy the texts at places[k] = (offset in the log, size) one after the other, each without its first shared[k]
     bytes, which are those of the text before it; gives how many bytes that are.
 
@@ -57,7 +57,7 @@ def fold(log, places, shared, target):
 
 
 @njit(cache=True, nogil=True)
-def unfold(source, shared, rests, target):
+def front_decode(source, shared, rests, target):
     """Write whole texts one after the other: shared[k] bytes of the text before, then rests[k] of the source.
 
     The texts are sound: none shares more than the one before it has. Source and target have slack.

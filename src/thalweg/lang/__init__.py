@@ -1,4 +1,4 @@
-"""Query texts become queries: SPARQL, RSP-QL and C-SPARQL, recognised by what they say."""
+"""Query texts become queries: SPARQL, RSP-QL and C-SPARQL, recognised by their clauses."""
 
 from __future__ import annotations
 
@@ -103,22 +103,22 @@ def _cut(cursor: Cursor) -> _Clauses:
     clauses = _Clauses()
     asked = False
     while (token := cursor.next()).kind != "end":
-        if token.depth == 0 and token.says("REGISTER"):
+        if token.depth == 0 and token.matches("REGISTER"):
             if clauses.registration or asked:
                 cursor.query.fail("a query is registered once, before its SELECT or CONSTRUCT", token.at)
-            front = csparql if cursor.peek().says("QUERY") else rspql
+            front = csparql if cursor.peek().matches("QUERY") else rspql
             clauses.registration = front.registration(cursor, token)
-        elif token.depth == 0 and token.says("FROM") and cursor.take("STREAM"):
+        elif token.depth == 0 and token.matches("FROM") and cursor.take("STREAM"):
             clauses.streams.append(csparql.default_stream(cursor, token))
-        elif token.depth == 0 and token.says("FROM") and cursor.peek(1).says("WINDOW"):
+        elif token.depth == 0 and token.matches("FROM") and cursor.peek(1).matches("WINDOW"):
             cursor.expect("NAMED")
             cursor.expect("WINDOW")
             clauses.windows.append(rspql.named_window(cursor))
-        elif token.depth > 0 and token.says("WINDOW"):
+        elif token.depth > 0 and token.matches("WINDOW"):
             clauses.blocks.add(rspql.window_block(cursor, token))
             continue
         else:
-            asked = asked or token.says("SELECT", "CONSTRUCT")
+            asked = asked or token.matches("SELECT", "CONSTRUCT")
             continue
         cursor.blank(token.at, cursor.tokens[cursor.i - 1].end)
     clauses.remaining = cursor.remaining_text
@@ -188,8 +188,8 @@ def _language(clauses: _Clauses, sources: tuple[Source, ...]) -> str:
 def _explain(cursor: Cursor, failure: grammar.GrammarError) -> None:
     """Say what is wrong with a text that is not SPARQL."""
     query = cursor.query
-    first = next((t for t in cursor.tokens if t.kind == "word" and not t.says("PREFIX", "BASE")), None)
-    if first is not None and first.says(*_UPDATES):
+    first = next((t for t in cursor.tokens if t.kind == "word" and not t.matches("PREFIX", "BASE")), None)
+    if first is not None and first.matches(*_UPDATES):
         query.refuse("SPARQL Update is not a continuous query", first.at)
     found = next((token for token in cursor.tokens if token.end > failure.at), None)
     if found is None:
@@ -203,8 +203,8 @@ def _explain(cursor: Cursor, failure: grammar.GrammarError) -> None:
 
 def _in_template(cursor: Cursor, found: Token) -> bool:
     """Whether a token is within the braces behind CONSTRUCT."""
-    begin = next((k for k, token in enumerate(cursor.tokens) if token.says("CONSTRUCT")), None)
-    if begin is None or not any(token.says("{") for token in cursor.tokens[begin + 1 : begin + 2]):
+    begin = next((k for k, token in enumerate(cursor.tokens) if token.matches("CONSTRUCT")), None)
+    if begin is None or not any(token.matches("{") for token in cursor.tokens[begin + 1 : begin + 2]):
         return False
-    end = next(token for token in cursor.tokens[begin + 2 :] if token.says("}") and not token.depth)
+    end = next(token for token in cursor.tokens[begin + 2 :] if token.matches("}") and not token.depth)
     return cursor.tokens[begin + 1].at < found.at < end.at

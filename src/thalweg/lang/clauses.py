@@ -43,7 +43,7 @@ class Token:
         """The offset just after it."""
         return self.at + len(self.text)
 
-    def says(self, *words: str) -> bool:
+    def matches(self, *words: str) -> bool:
         """Whether it is one of these keywords or marks, in any case."""
         return self.kind in ("word", "mark") and self.text.upper() in words
 
@@ -84,12 +84,12 @@ class Cursor:
 
     def take(self, *words: str) -> Token | None:
         """The token here if it is one of these keywords or marks."""
-        return self.next() if self.peek().says(*words) else None
+        return self.next() if self.peek().matches(*words) else None
 
     def expect(self, *words: str) -> Token:
         """The token here, which must be one of these."""
         token = self.peek()
-        if not token.says(*words):
+        if not token.matches(*words):
             self.query.fail(f"expected {' or '.join(words)}, not {show_token(token)}", token.at)
         return self.next()
 

@@ -29,7 +29,7 @@ def registration(cursor: Cursor, register: Token) -> Registration:
         cursor.name("the query's name")
     cursor.next()
     if computed := cursor.take("COMPUTED"):
-        cursor.query.refuse("COMPUTED EVERY is not supported: STEP says when to report", computed.at)
+        cursor.query.refuse("COMPUTED EVERY is not supported: STEP sets when to report", computed.at)
     cursor.expect("AS")
     return Registration("C-SPARQL", None, None, register.at)
 

@@ -3,7 +3,7 @@
 rdflib builds its grammar when its parser module is executed. We execute that module once more, under no name,
 and adjust the copy; rdflib's own grammar stays as it is. What is adjusted, and why:
 
-- every node of the tree remembers where it begins, so that a refusal can say line and column;
+- every node of the tree remembers where it begins, so that a refusal has line and column;
 - literals keep their lexical form (`01`, `1e0`, `+1.5`), because the readers keep it too;
 - tabs are not expanded: that would change literals and move positions;
 - comments are not skipped (the text has none left), because `<#a>` would otherwise lose its end;
@@ -40,13 +40,13 @@ class AnonymousNode(rdflib.BNode):
 
 
 class PlacedVariable(rdflib.Variable):
-    """A variable that knows where it is written."""
+    """A variable with the place where it is written."""
 
     at: int = 0
 
 
 class PlacedIri(rdflib.URIRef):
-    """An IRI, as written between `<` and `>`, that knows where."""
+    """An IRI, as written between `<` and `>`, with its place."""
 
     at: int = 0
 

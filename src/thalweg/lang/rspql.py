@@ -34,7 +34,7 @@ def registration(cursor: Cursor, register: Token) -> Registration:
     kind = cursor.expect(*OPERATORS, "STREAM")
     output = cursor.name("the output stream")
     cursor.expect("AS")
-    return Registration("RSP-QL", None if kind.says("STREAM") else kind.text.upper(), output, register.at)
+    return Registration("RSP-QL", None if kind.matches("STREAM") else kind.text.upper(), output, register.at)
 
 
 def named_window(cursor: Cursor) -> NamedWindow:
@@ -52,7 +52,7 @@ def window_block(cursor: Cursor, keyword: Token) -> int:
     if target.kind == "var":
         cursor.query.refuse("WINDOW with a variable is not supported yet: name the window", target.at)
     cursor.name("a window's name")
-    if not cursor.peek().says("{"):
+    if not cursor.peek().matches("{"):
         cursor.expect("{")
     cursor.overwrite(keyword, "GRAPH")
     return keyword.at

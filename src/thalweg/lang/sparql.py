@@ -100,7 +100,7 @@ class BodyReader:
         template = self._template(tree) if tree.name == "ConstructQuery" else None
         if template is not None:
             made = dict.fromkeys(name for triple in template for name in triple.variables)
-            # A blank node of the template is told apart by all that a solution shows.
+            # A blank node of the template is distinguished by all that a solution shows.
             select = self._visible() if any(Var(name).anonymous for name in made) else list(made)
         elif tree.projection is None:
             select = self._visible()

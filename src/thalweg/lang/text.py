@@ -1,4 +1,4 @@
-"""A query's text, made ready for rdflib's grammar, that still knows where each character was written."""
+"""A query's text, made ready for rdflib's grammar, with the place where each character was written."""
 
 from __future__ import annotations
 

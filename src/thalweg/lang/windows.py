@@ -48,12 +48,12 @@ def read_window(cursor: Cursor) -> Window:
     if not cursor.take("["):
         return Unbounded()
     kind = cursor.next()
-    if kind.says("NOW"):
+    if kind.matches("NOW"):
         cursor.expect("]")
         return Now()
-    if kind.says("ELEMENTS", "TRIPLES"):
+    if kind.matches("ELEMENTS", "TRIPLES"):
         return _counting(cursor, kind)
-    if kind.says("RANGE"):
+    if kind.matches("RANGE"):
         return _range(cursor)
     cursor.query.fail(
         "a window is [RANGE r], [RANGE r STEP s], [ELEMENTS n], [TRIPLES n] or [NOW], "
@@ -150,7 +150,7 @@ def _compound(cursor: Cursor, *words: str) -> str:
 def _written(cursor: Cursor) -> tuple[str, int]:
     """The text up to the next keyword, and where it begins."""
     first = cursor.peek()
-    while not cursor.peek().says(*_ENDS) and cursor.peek().kind != "end":
+    while not cursor.peek().matches(*_ENDS) and cursor.peek().kind != "end":
         cursor.next()
     return cursor.query.text[first.at : cursor.peek().at].strip(), first.at
 

@@ -2,7 +2,7 @@
 
 Elements (events, or triples) are numbered from 0. After each STEP of them the last SIZE become the content: the
 elements of the step enter, those that are no longer among the last SIZE leave, all at the time of the element
-that closes the step. The feed says so to the window's store:
+that closes the step. The feed has this for the window's store:
 
 - INSERT, `event` = number of the element, when the step of the element closes;
 - EXPEL, `event` = number of the element, when it is no longer among the last SIZE;
@@ -203,12 +203,12 @@ class Counting:
         return (self._pending, self._visible, self._deletes)
 
     def live_ids(self) -> list[Ints]:
-        """The term ids that are still to be told to the store."""
+        """The term ids that are still to be sent to the store."""
         ids = [queue.rows()[1:].ravel() for queue in self._queues]
         return ids if self._held is None else [*ids, *self._held[1].ids]
 
     def clear(self) -> None:
-        """Lets go of everything: nobody will ask any more."""
+        """Releases everything: there will be no further call."""
         self._pending, self._visible, self._deletes = RowQueue(), RowQueue(), RowQueue()
         self._held = None
 

@@ -60,7 +60,7 @@ class Tap:
             order = np.lexsort((op, at))
         else:
             op = np.ones(len(at), np.int64)
-            # The number of an event says which stream it came on; there, events come in their order.
+            # The number of an event identifies the stream it came on; there, events come in their order.
             order = np.lexsort((event % self._streams, at))
         at, op, graph, event, ids = (column[order] for column in (at, op, graph, event, ids))
         begins = np.ones(len(at), np.bool_)

@@ -61,7 +61,7 @@ class CountFeeds:
         return in_order(np.concatenate(feeds), parts) if len(parts) > 1 else (feed, rows)
 
     def leave(self, view: View, windows: Set[StoreKey]) -> None:
-        """Lets go of a view, and of what other windows than these have counted: nobody will ask any more."""
+        """Releases a view, and what other windows than these have counted: there will be no further call."""
         self._listeners = [[other for other in views if other is not view] for views in self._listeners]
         for number, key in enumerate(self._keys):
             if key not in windows:
@@ -78,7 +78,7 @@ class CountFeeds:
             counting.restore(saved)
 
     def live_ids(self) -> list[Ints]:
-        """The term ids that are still to be told to stores."""
+        """The term ids that are still to be sent to stores."""
         return [ids for counting in self._countings for ids in counting.live_ids()]
 
     @property
@@ -93,7 +93,7 @@ class CountFeeds:
 
 
 def _ticks(query: Query, key: object) -> bool:
-    """Whether a query wants to hear of the reports of a store's window."""
+    """Whether a query needs the reports of a store's window."""
     return any(
         store_key(source) == key and isinstance(source.window, Count) and source.window.ticks
         for source in query.sources

@@ -32,7 +32,7 @@ class Matcher:
         self.counters = np.zeros(layout.COUNTERS, np.int64)
         self._context = np.zeros(layout.CONTEXT_CELLS, np.int64)
         self._cursor = np.zeros(layout.CURSOR_CELLS, np.int64)
-        self._outlooks = np.zeros((layout.OUTLOOKS, layout.OUTLOOK_CELLS), np.int64)
+        self._lookaheads = np.zeros((layout.LOOKAHEAD_SLOTS, layout.LOOKAHEAD_CELLS), np.int64)
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
         width = max((len(unit.shown) for unit in program.units), default=0)
         self._out = np.zeros((room, layout.OUT_BINDINGS + width), np.int64)
@@ -101,7 +101,7 @@ class Matcher:
         self._set_context()
 
     def _set_context(self) -> None:
-        """Tells the kernel where everything is; the arrays are kept here for as long."""
+        """Passes the addresses of all arrays to the kernel; the arrays are kept here for as long."""
         program, cells = self.program, self._context
         for place, array in (
             (layout.STORES, self.stores.descriptors),
@@ -119,7 +119,7 @@ class Matcher:
             (layout.MEMBERS, program.members),
             (layout.UNTIL, self._until),
             (layout.STACK, self._stack),
-            (layout.OUTLOOK, self._outlooks),
+            (layout.LOOKAHEAD, self._lookaheads),
             (layout.VARIABLES, self._bound),
             (layout.OUT, self._out),
         ):
@@ -145,7 +145,7 @@ class Matcher:
         self.stores.restore(state["stores"])
         self.counters[:] = state["counters"]
         self._settled = self.counters.item(layout.FOUND)
-        self._until[:] = FOREVER  # rows are there, and nobody has asked yet whose
+        self._until[:] = FOREVER  # rows are there, and it is not known whose
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that the stores still use."""

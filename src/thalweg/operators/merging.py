@@ -37,7 +37,7 @@ class Merge:
         self.drains = False
         """Whether time runs on after the end of the streams."""
 
-    def feed(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
+    def push(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
         """Takes rows of one stream, none before an earlier watermark, its latest time and its new watermark."""
         queue = self._queues[stream]
         if rows is not None and len(rows):
@@ -89,7 +89,7 @@ class Merge:
         for number, queue in enumerate(self._queues.values()):
             taken, queue.parts = split(queue.parts, bound)
             feeds += [np.full(len(rows), number, np.int64) for rows in taken]
-            # Each stream numbers its own events; [NOW] must be able to tell them apart.
+            # Each stream numbers its own events; [NOW] must distinguish them.
             parts += [
                 Rows(rows.time, rows.event * len(self._queues) + number, *rows.columns[2:]) for rows in taken
             ]

@@ -44,7 +44,7 @@ class Operator(Protocol):
     def event_rows(self, event: Ints, rows: Ints) -> tuple[Ints, Ints]:
         """The same for whole events, each alone: for each row of the result, the input row that it is of, and it.
 
-        `event` says which event a row belongs to. Nothing is kept.
+        `event` is the event that a row belongs to. Nothing is kept.
         """
         ...
 

@@ -21,7 +21,7 @@ _FEW = 8
 
 
 class Product:
-    """Combines the parts of one query; `columns[k]` says where the bindings of part k go in a solution."""
+    """Combines the parts of one query; `columns[k]` is where the bindings of part k go in a solution."""
 
     def __init__(self, columns: Sequence[Sequence[int]], *, per_event: bool) -> None:
         self._columns = [list(places) for places in columns]
@@ -60,7 +60,7 @@ class Product:
                 self._keep(part, known[:0].copy())
 
     def clear(self) -> None:
-        """Lets go of everything: nobody will ask any more."""
+        """Releases everything: there will be no further call."""
         for part, known in enumerate(self._parts):
             self._keep(part, known[:0].copy())
 

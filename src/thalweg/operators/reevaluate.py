@@ -76,7 +76,7 @@ class Content:
         """The terms of everything that is kept."""
         return self._rows[: self._used, :3].ravel()
 
-    def forget(self, before: int) -> None:
+    def drop(self, before: int) -> None:
         """Lets go of what ended, once that is most of what is kept."""
         rows = self._rows[: self._used]
         kept = rows[rows[:, 4] > before]
@@ -95,7 +95,7 @@ class Content:
 
 
 class Reevaluator:
-    """Matches whole contents again and again; the solutions that it yields say what came and what went."""
+    """Matches whole contents again and again; the solutions that it yields are what came and what went."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -147,7 +147,7 @@ class Reevaluator:
         self.evaluations += 1
         contents = [content.alive(at) for content in self._contents]
         for content in self._contents:
-            content.forget(at)
+            content.drop(at)
         feed = np.concatenate([np.full(len(rows), k, np.int64) for k, rows in enumerate(contents)])
         s, p, o = np.concatenate(contents).T.copy()
         same = np.full(len(s), at, np.int64)

@@ -116,7 +116,7 @@ class Routes:
 
     def advance(self, bound: int, fed: int) -> None:
         """Lets the views that are due emit. One that fails does so after the others."""
-        # Most views of many have nothing to emit most of the time: they are not even asked.
+        # Most views of many have nothing to emit most of the time: they are not called.
         if self._earliest > bound:
             return
         failure: DataError | None = None

@@ -29,7 +29,7 @@ def pack(state: State, version: int) -> bytes:
 
 
 def unpack(data: bytes, version: int) -> State:
-    """The state of such bytes; a ValueError says what is wrong with them."""
+    """The state of such bytes; a ValueError has what is wrong with them."""
     if len(data) < _HEAD.size or not data.startswith(_MAGIC):
         raise ValueError("these are not the bytes of a saved session")
     _, found, checksum, size = _HEAD.unpack_from(data)

@@ -15,12 +15,12 @@ from thalweg.errors import UsageError
 from thalweg.kernels.layout import ABSENT
 from thalweg.kernels.times import NO_TIME
 from thalweg.operators.feeds import CountFeeds
-from thalweg.operators.habits import Learner
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.merging import Merge
 from thalweg.operators.reevaluate import Reevaluator
 from thalweg.operators.routing import Routes
 from thalweg.operators.state import State
+from thalweg.operators.statistics import StatisticsCollector
 from thalweg.operators.views import View, view_of
 from thalweg.plan.program import (
     Interner,
@@ -54,7 +54,7 @@ class Streamset:
         self._routes = Routes()
         self._again: Reevaluator | None = None
         self._matcher: Matcher | None = None
-        self._learner = Learner()
+        self._collector = StatisticsCollector()
         self._counts: CountFeeds | None = None
         self._counting: list[int] = []
         self._unsettled = 0  # runs since memory was last given back
@@ -98,10 +98,10 @@ class Streamset:
 
     # Time
 
-    def feed(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
+    def push(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
         """Takes rows of one stream, none before an earlier watermark, its latest time and its new watermark."""
         self.started = self.started or (rows is not None and len(rows) > 0)
-        self._merge.feed(stream, rows, clock, watermark)
+        self._merge.push(stream, rows, clock, watermark)
 
     def finish(self, streams: Collection[str], *, drain: bool) -> None:
         """Ends streams; `drain` lets time run on until the windows are empty."""
@@ -138,7 +138,7 @@ class Streamset:
         """The earliest event time that can still matter, or None where everything does."""
         reach = self.reach()
         # Empty reports begin with the first answer that there ever was: who starts anew has to find it.
-        if reach is None or any(query.tells_empty for query, _ in self._routes.active()):
+        if reach is None or any(query.reports_empty for query, _ in self._routes.active()):
             return None
         waiting = [int(rows.time.min()) for rows in self._merge.waiting]
         return min([max(self.bound, NO_TIME + reach) - reach, *waiting])
@@ -175,9 +175,9 @@ class Streamset:
         for spans in matcher.step(feed, rows):
             self._routes.deliver(spans, now=int(rows.time[0]))
         queries = self._routes.queries
-        if self._learner.is_due(matcher, len(queries)):
+        if self._collector.is_due(matcher, len(queries)):
             now = int(rows.time[-1])
-            if self._learner.look(matcher, [query for query, _ in queries], intern, now):
+            if self._collector.collect(matcher, [query for query, _ in queries], intern, now):
                 matcher.replan(self._compile(intern), now)
 
     def _settle(self, fed: int) -> None:
@@ -211,7 +211,9 @@ class Streamset:
 
     def _compile(self, intern: Interner) -> Program:
         queries = [query for query, _ in self._routes.queries]
-        return compile_program(self.streams, queries, intern, self._routes.removed, self._learner.habits)
+        return compile_program(
+            self.streams, queries, intern, self._routes.removed, self._collector.statistics
+        )
 
     # Memory
 
@@ -273,7 +275,7 @@ class Streamset:
             "started": self.started,
             "bound": self.bound,
             "merge": self._merge.state(),
-            "learner": self._learner.state(),
+            "statistics": self._collector.state(),
             "routes": self._routes.state(),
             "matcher": self._matcher.state() if self._matcher is not None else None,
             "counts": self._counts.state() if self._counts is not None else None,
@@ -285,7 +287,7 @@ class Streamset:
             raise UsageError("the saved state belongs to other queries, or to another version of their plans")
         self.started, self.bound = state["started"], state["bound"]
         self._merge.restore(state["merge"])
-        self._learner.restore(state["learner"])
+        self._collector.restore(state["statistics"])
         self._routes.restore_views(state["routes"])
         if state["matcher"] is not None:
             self.matcher(intern).restore(state["matcher"])

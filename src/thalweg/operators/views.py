@@ -262,19 +262,19 @@ class RelationView(View):
     """RSTREAM: the whole answer at each report.
 
     It is reported wherever it changes, and at the instants at which a window is reported anyway: steps and periods
-    (`looks`), steps of elements (`tick`). Asked for, a report of an empty answer is a row of its own; these begin
-    when there has been an answer.
+    (`report_times`), steps of elements (`tick`). On request, a report of an empty answer is a row of its own; these
+    begin when there has been an answer.
     """
 
     def __init__(self, query: Query, arena: Arena) -> None:
         super().__init__(query, arena)
         self._answer = CountedRows(self.width)
         windows = [w for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
-        self._looks = [w.looks for w in windows if w.looks is not None]
+        self._report_times = [w.report_times for w in windows if w.report_times is not None]
         # How long an answer can live without a further triple; None: for ever.
         bounded = all(isinstance(source.window, Range) for source in query.sources)
         self._reach = max(w.reach for w in windows) if bounded else None
-        self._tell_empty = query.tells_empty
+        self._reports_empty = query.reports_empty
         self._ticks: deque[int] = deque()
         self._reported = NO_TIME
 
@@ -300,13 +300,13 @@ class RelationView(View):
     def _check_reports(self, until: int) -> None:
         """Refuses a leap in time over so many reports that making them would not end."""
         due = super().due
-        if not self._looks or (self._reported == NO_TIME and due is None):
+        if not self._report_times or (self._reported == NO_TIME and due is None):
             return
         begin = self._reported if due is None or self._reported != NO_TIME else due
         leap = until - begin
-        if self._reach is not None and not self._tell_empty:
+        if self._reach is not None and not self._reports_empty:
             leap = min(leap, self._reach)
-        reports = leap // min(distance for _, distance in self._looks)
+        reports = leap // min(distance for _, distance in self._report_times)
         if reports > MOST_REPORTS:
             raise DataError(
                 f"the leap in time from {show_instant(begin)} to {show_instant(until)} asks for {reports:,} reports, "
@@ -324,7 +324,7 @@ class RelationView(View):
     @property
     def _repeats(self) -> bool:
         """Whether there is something to report at an instant that changes nothing."""
-        return self._reported != NO_TIME and (self._tell_empty or len(self._answer) > 0)
+        return self._reported != NO_TIME and (self._reports_empty or len(self._answer) > 0)
 
     def _report_until(self, until: int) -> None:
         """Makes the reports after the last one, up to `until`; the answer did not change meanwhile."""
@@ -340,7 +340,9 @@ class RelationView(View):
 
     def _next(self, at: int) -> int | None:
         """The first report after `at` that does not need a change."""
-        found = [origin + ((at - origin) // distance + 1) * distance for origin, distance in self._looks]
+        found = [
+            origin + ((at - origin) // distance + 1) * distance for origin, distance in self._report_times
+        ]
         while self._ticks and self._ticks[0] <= at:
             self._ticks.popleft()
         if self._ticks:
@@ -352,7 +354,7 @@ class RelationView(View):
         self._reported = at
         if len(rows):
             self._show(Changes(np.full(len(rows), at, np.int64), counts, rows))
-        elif self._tell_empty:
+        elif self._reports_empty:
             self._emit(Delta.marker(at, 0, self.width))
 
     def clear(self) -> None:

@@ -131,7 +131,7 @@ class WindowStores:
         cells[kernel.TABLE], cells[kernel.SIZE], cells[kernel.TAKEN] = address_of(table), len(table), taken
 
     def grow(self, number: int, status: int, now: int) -> None:
-        """Makes the room that `insert` asked for by its status, at time `now`."""
+        """Makes the room that `insert` needs by its status, at time `now`."""
         if status == kernel.FULL_ROWS:
             self._grow_ring(number, now)
         elif status == kernel.SLACK_ROWS:

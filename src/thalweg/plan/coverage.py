@@ -14,10 +14,10 @@ from thalweg.rdf.arena import Arena, Ids
 
 Mask = NDArray[np.bool_]
 _FEW = 1024
-"""Rows that are looked at before all others: mostly enough."""
+"""Rows that are tested before all others: mostly enough."""
 
 
-class Rows(Protocol):
+class TripleColumns(Protocol):
     """Triples as columns of ids."""
 
     @property
@@ -30,7 +30,7 @@ class Rows(Protocol):
     def o(self) -> Ids: ...  # noqa: D102
 
 
-def fits(pattern: Pattern, rows: Rows, arena: Arena) -> Mask:
+def fits(pattern: Pattern, rows: TripleColumns, arena: Arena) -> Mask:
     """The rows that a pattern can match."""
     return _fits(pattern, (rows.s, rows.p, rows.o), arena)
 
@@ -74,7 +74,7 @@ class Coverage:
         """The patterns that some triple has fitted."""
         return [number for number in range(len(self._patterns)) if number not in self.unmatched]
 
-    def look(self, stream: str, rows: Rows, arena: Arena) -> None:
+    def observe(self, stream: str, rows: TripleColumns, arena: Arena) -> None:
         """Take note of triples of a stream."""
         if not self.unmatched or not rows.s.size:
             return
@@ -82,7 +82,7 @@ class Coverage:
             number for number in self.unmatched if not self._fitted(number, stream, rows, arena)
         ]
 
-    def _fitted(self, number: int, stream: str, rows: Rows, arena: Arena) -> bool:
+    def _fitted(self, number: int, stream: str, rows: TripleColumns, arena: Arena) -> bool:
         pattern, streams = self._patterns[number]
         if stream not in streams:
             return False

@@ -51,7 +51,7 @@ Fanout = Mapping[tuple[int, int], float]  # (pattern, index) -> rows that a prob
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One more pattern: the index by which its candidate rows are found, and the node it leads to."""
 
     pattern: int
@@ -64,9 +64,9 @@ class PlanGraph:
     """The plans of one connected component: the steps of each set of matched patterns, best first."""
 
     patterns: tuple[int, ...]
-    nodes: dict[frozenset[int], tuple[Step, ...]] = field(default_factory=dict)
+    nodes: dict[frozenset[int], tuple[PlanStep, ...]] = field(default_factory=dict)
 
-    def order(self, start: int) -> list[Step]:
+    def order(self, start: int) -> list[PlanStep]:
         """The steps that are taken first, from a start on."""
         at = frozenset((start,))
         steps = []
@@ -101,7 +101,7 @@ def plan_component(
     free: bool = False,
     parameters: Collection[str] = (),
 ) -> PlanGraph:
-    """Lays out the plans of one component; `fanout` says what probes have been measured to find.
+    """Lays out the plans of one component; `fanout` has the measured rows of probes.
 
     A `free` plan has every order in it, for data with hubs; it needs more indexes than one order for each start.
     `parameters` are variables that take certain values only: to bind one is to filter.
@@ -120,7 +120,7 @@ def plan_component(
         filters = set(parameters) - bound
         ranked = sorted(left, key=lambda k: _rank(patterns[k], k, bound, fanout or {}, filters))
         steps = [
-            Step(number, index_for(patterns[number], bound), node | {number})
+            PlanStep(number, index_for(patterns[number], bound), node | {number})
             for number in (ranked if free else ranked[:1])
         ]
         steps = [step for step in steps if not any(_within(patterns, other, step) for other in steps)]
@@ -129,7 +129,7 @@ def plan_component(
     return graph
 
 
-def _within(patterns: Patterns, step: Step, other: Step) -> bool:
+def _within(patterns: Patterns, step: PlanStep, other: PlanStep) -> bool:
     """Whether the rows that a step finds are some of those that another finds, which therefore never has fewer.
 
     To count the rows of such another way cost more, next to a hub, than walking the better one.

@@ -72,9 +72,9 @@ def _meaning(window: Window) -> str:
             counted = (
                 f"holds the last {_many(window.size, unit)}, seen anew after each {_many(window.step, unit)}"
             )
-            return f"{counted}{_looks(window)}; nothing is pruned: every {unit} counts"
+            return f"{counted}{_report_times(window)}; nothing is pruned: every {unit} counts"
         case Range():
-            return f"{_movement(window)}{_looks(window)}; holds {_bounds(window)}"
+            return f"{_movement(window)}{_report_times(window)}; holds {_bounds(window)}"
 
 
 def _many(number: int, unit: str) -> str:
@@ -94,7 +94,7 @@ def _bounds(window: Range) -> str:
     return f"[t - {width}, t)" if window.early else f"(t - {width}, t]"
 
 
-def _looks(window: Range | Count) -> str:
+def _report_times(window: Range | Count) -> str:
     since = f" from {show_instant(window.origin)}" if window.origin else ""
     if window.period is not None:
         return f", looked at every {show_duration(window.period)}{since}"
@@ -102,10 +102,10 @@ def _looks(window: Range | Count) -> str:
 
 
 def _reports(query: Query) -> str:
-    """When RSTREAM speaks of the answer."""
+    """When RSTREAM reports the answer."""
     asked = [w.report for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
     kinds = dict.fromkeys(_report(report) for report in asked if report is not None)
-    empty = "; an empty one is told by a row 0" if query.tells_empty else ""
+    empty = "; an empty one is reported by a row 0" if query.reports_empty else ""
     return ", ".join(kinds or ["where it changes"]) + empty
 
 

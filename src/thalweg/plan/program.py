@@ -46,8 +46,8 @@ class _Entry:
 
 
 @dataclass(frozen=True)
-class Habits:
-    """What has been learnt of the data: rows that probes find, by query, and whether some keys have very many."""
+class Statistics:
+    """Statistics of the data: rows that probes find, by query, and whether some keys have very many (hubs)."""
 
     fanout: Mapping[int, Fanout] = field(default_factory=dict)
     hubs: bool = False
@@ -115,22 +115,22 @@ def compile_program(
     queries: Sequence[Query],
     intern: Interner,
     gone: Collection[int] = (),
-    habits: Habits | None = None,
+    statistics: Statistics | None = None,
 ) -> Program:
     """Lays out the plans of `queries`; constants become ids by `intern`.
 
     The numbers of queries that are `gone` keep their place and their stores, but nothing is matched for them.
-    `habits` are what has been learnt of the data.
+    `statistics` are the measured fan-outs of the data.
     """
-    habits = habits or Habits()
+    statistics = statistics or Statistics()
     keys = tuple(dict.fromkeys(store_key(source) for query in queries for source in query.sources))
     units = tuple(unit for number, query in enumerate(queries) for unit in units_of(number, query))
     stores = [[keys.index(store_key(query.sources[p.source])) for p in query.patterns] for query in queries]
     # A shared plan walks rows of any constant: beside a hub, each unit is better off by itself.
-    shapes = shapes_of(units, queries, stores, share=len(queries) > FEW_QUERIES and not habits.hubs)
+    shapes = shapes_of(units, queries, stores, share=len(queries) > FEW_QUERIES and not statistics.hubs)
     layout = _Layout(units, queries, stores, intern, len(keys))
     for shape in shapes:
-        layout.add(shape, habits, [unit for unit in shape.units if units[unit].query not in gone])
+        layout.add(shape, statistics, [unit for unit in shape.units if units[unit].query not in gone])
     entries, dispatch, wild, others = layout.dispatch()
     counted = counted_stores(keys)
     feeds = [
@@ -208,26 +208,26 @@ class _Layout:
         self.known: dict[tuple[int, tuple[int, ...]], tuple[int, int]] = {}
         self._ids: dict[Const, int] = {}
 
-    def add(self, shape: Shape, habits: Habits, live: Collection[int]) -> None:
+    def add(self, shape: Shape, statistics: Statistics, live: Collection[int]) -> None:
         """Lays out the plan of a shape for its live units; the plan itself is that of all."""
         part = shape.parts[0]
         first = self.units[shape.units[0]].query
         graph = plan_component(
-            shape.patterns, part, habits.of(first), free=habits.hubs, parameters=shape.parameters
+            shape.patterns, part, statistics.of(first), free=statistics.hubs, parameters=shape.parameters
         )
         places = {name: place for place, name in enumerate((*shape.variables, *shape.parameters))}
         for unit, own in zip(shape.units, shape.places, strict=True):
             self.outputs[unit] = [own[name] for name in self.units[unit].shown]
         wanted: dict[int, set[_Signature]] = {
             number: {
-                self._signature(unit, members[turn])
+                self._signature(unit, members[rank])
                 for unit, members in zip(shape.units, shape.parts, strict=True)
                 if unit in live
             }
-            for turn, number in enumerate(part)
+            for rank, number in enumerate(part)
         }
         nodes = self._lay_out(graph, shape, places, self.stores[first], wanted)
-        self._know(graph, shape, nodes, places, live)
+        self._enter_parameters(graph, shape, nodes, places, live)
         for start in part:
             others = [
                 next(iter(wanted[other])) for other in part if other != start and len(wanted[other]) == 1
@@ -266,7 +266,7 @@ class _Layout:
                         self.needs[signature] = self.needs.get(signature, 1) | 1 << step.index
         return numbers
 
-    def _know(
+    def _enter_parameters(
         self,
         graph: PlanGraph,
         shape: Shape,
@@ -274,7 +274,7 @@ class _Layout:
         places: dict[str, int],
         live: Collection[int],
     ) -> None:
-        """Notes for each node the values that its parameters may have, and for solutions whose they are."""
+        """Enters for each node the values that its parameters may have, and for solutions the units that have them."""
         for node, number in nodes.items():
             bound = _bound(shape, node)
             named = [k for k, name in enumerate(shape.parameters) if name in bound]

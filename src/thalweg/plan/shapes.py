@@ -13,7 +13,7 @@ from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Term, Var
 
 FEW_QUERIES = 32
-"""Up to so many are planned each by itself, by what has been learnt of it."""
+"""Up to so many are planned each by itself, by its own statistics."""
 _FEW_ALIKE = 4  # units of a shape below which sharing does not pay
 
 
@@ -31,7 +31,7 @@ class Shape:
     """Units with one plan.
 
     `patterns` are those of the first unit, by their numbers there; variables and parameters have names of the shape.
-    `values[k]` are the parameters of unit `units[k]`, `places[k]` says which variable of the shape is which of its own.
+    `values[k]` are the parameters of unit `units[k]`, `places[k]` maps the variables of the shape to its own.
     """
 
     units: tuple[int, ...]
@@ -69,7 +69,7 @@ def _places(query: Query, part: Sequence[int]) -> dict[str, int]:
 
 
 def _blanked(pattern: Pattern, names: dict[str, int]) -> tuple[object, ...]:
-    """A pattern without its names, and without the constants that may differ: predicates tell shapes apart."""
+    """A pattern without its names, and without the constants that may differ: predicates distinguish shapes."""
     return (
         names[pattern.s.name] if isinstance(pattern.s, Var) else "",
         names[pattern.p.name] if isinstance(pattern.p, Var) else pattern.p.text,
@@ -85,8 +85,8 @@ def _shape(members: Sequence[int], units: Sequence[Unit], queries: Sequence[Quer
         tuple[Const, ...], str
     ] = {}  # the constants of all members at some position, and their name
     patterns: dict[int, Pattern] = {}
-    for turn, number in enumerate(parts[0]):
-        alike = [query.patterns[part[turn]] for query, part in zip(asked, parts, strict=True)]
+    for rank, number in enumerate(parts[0]):
+        alike = [query.patterns[part[rank]] for query, part in zip(asked, parts, strict=True)]
         terms: list[Term] = []
         for position in range(3):
             term = alike[0].terms[position]

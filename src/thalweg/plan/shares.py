@@ -71,7 +71,7 @@ class Shares:
         return sorted(read | {0} if idle or not read else read)
 
     def stream_of(self, stream: str, channel: int) -> str:
-        """The name by which a cell knows the triples of a stream that come through a channel.
+        """The name that a cell has for the triples of a stream that come through a channel.
 
         >>> Shares().stream_of("http://ex/s", 0)
         'http://ex/s'
@@ -79,7 +79,7 @@ class Shares:
         return stream if self.channels == 1 else f"{stream}{_MARK}{channel}"
 
     def in_a_cell(self, query: Query) -> Query:
-        """The query as a cell asks it: each pattern reads the streams of its channel."""
+        """The query as a cell evaluates it: each pattern reads the streams of its channel."""
         if self.channels == 1:
             return query
         sources: dict[tuple[int, int], Source] = {}
@@ -99,26 +99,26 @@ class Shares:
 
 
 def plain_stream(name: str) -> str:
-    """The stream behind the name by which a cell knows it."""
+    """The stream behind the name that a cell has for it."""
     return name.partition(_MARK)[0]
 
 
 def plan_shares(query: Query, shards: int, sizes: Mapping[int, float] | None = None) -> Shares:
     """The grid of at most `shards` cells in which the fullest cell has the least to hold.
 
-    `sizes` says how many triples fit each pattern (or in what proportion); unknown ones count as one. Where a
-    query cannot be split without changing its answer, everything goes to one shard, and `reason` says why.
+    `sizes` has how many triples fit each pattern (or in what proportion); unknown ones count as one. Where a
+    query cannot be split without changing its answer, everything goes to one shard, and `reason` is why.
     """
     if shards < 1:
         raise ValueError(f"there is at least one shard, not {shards}")
     if shards == 1:
-        return Shares(reason="one was asked for")
+        return Shares(reason="one was requested")
     if query.by_count:
         return Shares(reason="a window that counts has to see every event")
     if query.per_event:
-        return Shares(events=shards, reason="[NOW] asks of each event alone: whole events are spread")
-    if query.tells_empty:
-        return Shares(reason="only one that sees the whole answer can tell that it is empty")
+        return Shares(events=shards, reason="[NOW] reads each event alone: whole events are spread")
+    if query.reports_empty:
+        return Shares(reason="only a shard with the whole answer can report that it is empty")
     if query.operator == "RSTREAM" and not all(_in_steps(source) for source in query.sources):
         return Shares(reason="RSTREAM repeats the whole answer wherever a part of it changes")
     allowed = _ends(query) or query.variables
@@ -140,7 +140,7 @@ def _follows(template: Sequence[Pattern], name: str) -> bool:
     So it is if triples of the template that can be equal have it in one place, or one new node: one solution's.
     """
 
-    def tells(one: Term, other: Term) -> bool:
+    def distinguishes(one: Term, other: Term) -> bool:
         return one == other and isinstance(one, Var) and (one.anonymous or one.name == name)
 
     def apart(one: Term, other: Term) -> bool:
@@ -148,7 +148,7 @@ def _follows(template: Sequence[Pattern], name: str) -> bool:
         return all(fixed) and one != other
 
     pairs = [list(zip(a.terms, b.terms, strict=True)) for a in template for b in template]
-    return all(any(tells(*two) or apart(*two) for two in pair) for pair in pairs)
+    return all(any(distinguishes(*two) or apart(*two) for two in pair) for pair in pairs)
 
 
 def _ends(query: Query) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _ends(query: Query) -> tuple[str, ...]:
 
 def _in_steps(source: Source) -> bool:
     window = source.window
-    return isinstance(window, Range) and window.looks is not None
+    return isinstance(window, Range) and window.report_times is not None
 
 
 def _grids(names: Sequence[str], cells: int) -> Iterator[tuple[tuple[str, int], ...]]:

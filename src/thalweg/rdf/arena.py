@@ -14,7 +14,7 @@ from thalweg.kernels import arena as kernel
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.checking import address_of
 from thalweg.kernels.nodes import NODE, name_nodes
-from thalweg.kernels.texts import fold, unfold
+from thalweg.kernels.texts import front_code, front_decode
 
 Ids = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -25,8 +25,8 @@ _MOST_TEXT = 2**32 - 1
 _FEW_TEXTS = 64
 
 
-class Folded(NamedTuple):
-    """Texts one after the other, each without the bytes that it shares with the one before."""
+class FrontCoded(NamedTuple):
+    """Front-coded texts: one after the other, each without the prefix that it shares with the one before."""
 
     shared: NDArray[np.uint8]
     """How many bytes are left out."""
@@ -77,7 +77,7 @@ class Arena:
         return self.log.nbytes + self.slots.nbytes
 
     def clear(self) -> None:
-        """Forget all terms; the memory stays."""
+        """Drop all terms; the memory stays."""
         self.head[[kernel.USED, kernel.COUNT, kernel.COLLIDED]] = 0
         self.slots[:] = 0
 
@@ -89,7 +89,7 @@ class Arena:
             used = int(self.head[kernel.USED])
             log[:used] = self.log[:used]
             self.log = log
-        # A little more than the kernels ask for, so that they never ask again at once.
+        # A little more than the kernels need, so that they do not stop again at once.
         slots = self.slots.size // 2
         while kernel.crowded(len(self) + terms + 8, slots):
             slots *= 2
@@ -229,7 +229,7 @@ class Arena:
         both = np.concatenate(differing)
         return both[:, 0].copy(), both[:, 1].copy()
 
-    def export(self, ids: Ids) -> tuple[NDArray[np.int32], Folded]:
+    def export(self, ids: Ids) -> tuple[NDArray[np.int32], FrontCoded]:
         """The texts of ids, each once; first, which of them each id is: they are numbered from 1 on, 0 stays 0."""
         wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
         named = np.zeros(self.slots.size // 2, dtype=np.int32)
@@ -241,10 +241,10 @@ class Arena:
         places = places[:count]
         shared = np.empty(count, dtype=np.uint8)
         rests = np.empty(int(places[:, 1].sum()) + 4 * SLACK, dtype=np.uint8)
-        size = fold(self.log, places, shared, rests)
-        return numbers, Folded(shared, (places[:, 1] - shared).astype(np.uint32), rests[:size])
+        size = front_code(self.log, places, shared, rests)
+        return numbers, FrontCoded(shared, (places[:, 1] - shared).astype(np.uint32), rests[:size])
 
-    def enter(self, terms: Folded) -> Ids:
+    def enter(self, terms: FrontCoded) -> Ids:
         """The ids, by number, of texts that another arena has exported; the first is 0."""
         sizes = terms.shared.astype(np.int64) + terms.sizes
         if int(terms.sizes.sum(dtype=np.int64)) != len(terms.rests) or (
@@ -257,7 +257,7 @@ class Arena:
         rests = np.empty(len(terms.rests) + 4 * SLACK, dtype=np.uint8)
         rests[: len(terms.rests)] = terms.rests
         texts = np.empty(total + 4 * SLACK, dtype=np.uint8)
-        unfold(rests, terms.shared, terms.sizes, texts)
+        front_decode(rests, terms.shared, terms.sizes, texts)
         ids = np.zeros(sizes.size + 1, dtype=np.int64)
         pending = np.empty((kernel.PENDING, 4), dtype=np.int64)
         start, at = 0, address_of(texts)

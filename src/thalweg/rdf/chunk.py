@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from thalweg.kernels.times import NO_TIME
-from thalweg.rdf.arena import Arena, Folded, Ids
+from thalweg.rdf.arena import Arena, FrontCoded, Ids
 
 __all__ = ["NO_TIME", "Chunk", "Reject", "replace_ids"]
 
@@ -38,7 +38,7 @@ class Chunk:
     """Kept rows of a piece in source order; their ids live in the arena that the reader was given.
 
     number: position of a row among the statements of the piece; time: microseconds where the row is the
-    timestamp of the graph s (then g is 0), else NO_TIME. A row with s = 0 only says that the graph g begins
+    timestamp of the graph s (then g is 0), else NO_TIME. A row with s = 0 only marks that the graph g begins
     or goes on here; a timestamp that no query wants as data has p = o = 0. bnodes counts blank-node terms
     whose labels still await the scope of their event.
     """
@@ -132,7 +132,7 @@ class Chunk:
                 at += columns[-1].nbytes
         number, g, s, p, o, time, op, shared, sizes = columns
         rests = np.frombuffer(body, np.uint8, offset=at)
-        ids = arena.enter(Folded(shared.astype(np.uint8), sizes.astype(np.uint32), rests))
+        ids = arena.enter(FrontCoded(shared.astype(np.uint8), sizes.astype(np.uint32), rests))
         return Chunk(
             statements=front["statements"],
             lines=front["lines"],
@@ -151,7 +151,7 @@ class Chunk:
         )
 
     @staticmethod
-    def joined(chunks: Sequence[Chunk]) -> Chunk:
+    def concatenate(chunks: Sequence[Chunk]) -> Chunk:
         """Chunks of one source that follow each other, as one."""
         if len(chunks) == 1:
             return chunks[0]

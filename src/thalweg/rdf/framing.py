@@ -42,7 +42,7 @@ class Framer:
 
     triples: `per_event` statements make an event, and event k has time k * unit_us, or k / rate seconds where
     a rate (events a second) is given; an event is emitted when it is complete. graphs: a run of quads with
-    one graph name is an event, its time is said by a timestamp of the default graph (see `kernels.frame`); it
+    one graph name is an event, its time is given by a timestamp of the default graph (see `kernels.frame`); it
     is emitted when the next graph has begun, it has a time, and so have those before it.
 
     The arena (that of the chunks) is needed for graphs and for blank nodes that await their scope. What
@@ -76,7 +76,7 @@ class Framer:
         self._steps = spacing.denominator
         self.arena = arena
         self.ignored = 0
-        """Statements of the default graph that said no time (graphs only)."""
+        """Statements of the default graph without a time (graphs only)."""
         self._scope = scope_of(stream)
         self._statements = 0
         self._emitted = 0
@@ -239,7 +239,7 @@ class Framer:
                 break
         return taken[0] if len(taken) == 1 else _join(taken)
 
-    def live(self) -> Ids:
+    def live_ids(self) -> Ids:
         """Ids that the framer still refers to."""
         held = [columns[k] for columns in self._held for k in range(1, 5)]
         graphs = self._table[self._table[:, 0] != 0, 0]
@@ -250,7 +250,7 @@ class Framer:
         held = _join(self._held)
         used = self._table[self._table[:, 0] != 0]
         parts = [self._control, used.ravel(), self._queue.ravel(), *held]
-        records = self.arena.records_of(self.live()) if self.arena is not None else b""
+        records = self.arena.records_of(self.live_ids()) if self.arena is not None else b""
         front: dict[str, Any] = {
             "version": _VERSION,
             "mode": self.mode,

@@ -23,7 +23,7 @@ Syntax = Literal["nt", "nq"]
 BlankNodes = Literal["event", "stable"]
 
 GENERATED_AT = b"<http://www.w3.org/ns/prov#generatedAtTime>"
-"""The predicate that says a graph's time."""
+"""The predicate of a graph's time."""
 
 _SMALL = 4096
 """Bytes up to which a piece is copied whole instead of being read in place."""
@@ -165,7 +165,7 @@ class _Run:
                 return
 
     def _scan(self, at: int, end: int, options: Ids) -> int:
-        """Call the kernel until it is done or has too many odd lines; make room where it asks for it."""
+        """Call the kernel until it is done or has too many odd lines; make room where it needs it."""
         reader, prune = self.reader, self.reader.prune
         while True:
             arena = reader.arena
@@ -300,7 +300,7 @@ class _Scope:
 
 
 def _insert(columns: list[Ids], before: Ids, rows: list[Ids]) -> list[Ids]:
-    """The columns with rows put in; `before` says for each one (in order) which old row it precedes."""
+    """The columns with rows put in; `before` has for each one (in order) the old row that it precedes."""
     if before.size == 0:
         return columns
     places = before + np.arange(before.size)

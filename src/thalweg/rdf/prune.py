@@ -1,4 +1,4 @@
-"""What the queries can use of a stream: signatures, compiled to the tables that the scan kernel asks."""
+"""What the queries can use of a stream: signatures, compiled to the tables that the scan kernel reads."""
 
 from __future__ import annotations
 

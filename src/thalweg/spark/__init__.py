@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thalweg.spark.asides import read_late, read_quarantine
     from thalweg.spark.frames import events
     from thalweg.spark.listener import Listener, Step
     from thalweg.spark.queries import read, run, run_files
     from thalweg.spark.sessions import require_java, session
+    from thalweg.spark.side_outputs import read_late, read_quarantine
     from thalweg.spark.source import register
     from thalweg.spark.tables import columns, messages, quads
 
@@ -46,8 +46,8 @@ _HOMES = {
     "messages": "tables",
     "quads": "tables",
     "read": "queries",
-    "read_late": "asides",
-    "read_quarantine": "asides",
+    "read_late": "side_outputs",
+    "read_quarantine": "side_outputs",
     "register": "source",
     "require_java": "sessions",
     "run": "queries",

@@ -31,10 +31,10 @@ class Fingerprint:
     options: Mapping[str, Any]
     """As the command line names them."""
     streams: Mapping[str, Mapping[str, Any]]
-    """The path of each stream, and whether it is a folder, in the order in which Spark knows them."""
+    """The path of each stream, and whether it is a folder, in the order that Spark has for them."""
     shards: int
     job: str = ""
-    """A digest of all that every task must know, the plan of the query included."""
+    """A digest of all that every task needs, the plan of the query included."""
     format: int = field(default=FORMAT)
 
     @classmethod
@@ -153,7 +153,7 @@ def claimed(folder: Path) -> Iterator[None]:
 def _lock(number: int, folder: Path) -> None:
     try:
         import fcntl
-    except ImportError:  # not on this system: two runs are then told apart by nobody
+    except ImportError:  # not on this system: two runs are then not kept apart
         return
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)

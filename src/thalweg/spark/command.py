@@ -24,13 +24,13 @@ from thalweg.spark.quiet import mute
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import cores_here, require_java, session
 
-_LOOK = "1 second"
-"""How often a run that follows its files looks for new lines."""
+_POLL = "1 second"
+"""How often a run that follows its files polls them for new lines."""
 
 
 @dataclass(frozen=True)
 class OnSpark:
-    """What a run on Spark can be told beside its job."""
+    """The options of a run on Spark beside its job."""
 
     checkpoint: Path | None = None
     shards: int | None = None
@@ -45,7 +45,7 @@ class OnSpark:
         return self.checkpoint is not None and checkpoints.has_begun(self.checkpoint)
 
 
-def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
+def run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     """Run a job on a local Spark to the end of its files, or until it is stopped."""
     if not options.follow:
         job.files()
@@ -63,15 +63,15 @@ def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
             tempfile.TemporaryDirectory(prefix="thalweg-", ignore_cleanup_errors=True)
         )
         sinks = _sinks(plan, options.checkpoint, Path(folder), more=resumes)
-        told = _Told(plan, meter, sinks, stack.enter_context(Lines(options.steps)), Outcome())
-        _run(plan, options, told, interrupts, stack)
-    outcome = told.outcome
+        progress = _Progress(plan, meter, sinks, stack.enter_context(Lines(options.steps)), Outcome())
+        _run(plan, options, progress, interrupts, stack)
+    outcome = progress.outcome
     outcome.results = sinks.rows
     quarantine, late = sinks.quarantine.records, sinks.late.records
     outcome.quarantined = max(outcome.quarantined, quarantine.count)
     outcome.late = max(outcome.late, late.count)
-    outcome.unchanged = resumes and not told.sums and not outcome.interrupted
-    seen = seen_of(job, told.sums, quarantine, late)
+    outcome.unchanged = resumes and not progress.sums and not outcome.interrupted
+    seen = seen_of(job, progress.sums, quarantine, late)
     # What a run that goes on has not seen, the runs before it may have.
     seen = replace(seen, unmatched=[]) if resumes else seen
     conclude(outcome, job, seen, endless=options.follow or resumes)
@@ -80,7 +80,7 @@ def run_job(job: Job, options: OnSpark, meter: Meter) -> Outcome:
 
 @dataclass(frozen=True)
 class Plan:
-    """A job on Spark: over how many shards it is spread, by which sizes, and what a checkpoint says of it."""
+    """A job on Spark: over how many shards it is spread, by which sizes, and what its checkpoint has of it."""
 
     job: Job
     shards: int
@@ -99,7 +99,7 @@ class Plan:
         mine = Fingerprint.of(job, shards)
         if found is not None:
             found.require(mine, folder)
-            # Spark knows the sources of a query by their order.
+            # Spark identifies the sources of a query by their order.
             job = replace(job, inputs={stream: job.inputs[stream] for stream in found.streams})
         # Queries that derive streams run in one shard.
         sizes = None if job.derive else kept_sizes(str(folder), job.query, job.inputs)
@@ -142,8 +142,8 @@ def _sinks(plan: Plan, checkpoint: Path | None, folder: Path, *, more: bool) -> 
 
 
 @dataclass
-class _Told:
-    """Where a run on Spark tells what it finds: called with the sums after every batch."""
+class _Progress:
+    """The progress of a run on Spark: called with the sums after every batch."""
 
     plan: Plan
     meter: Meter
@@ -182,8 +182,8 @@ def in_words(step: Step, sums: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts, stack: ExitStack) -> None:
-    job, sinks = plan.job, told.sinks
+def _run(plan: Plan, options: OnSpark, progress: _Progress, interrupts: Interrupts, stack: ExitStack) -> None:
+    job, sinks = plan.job, progress.sinks
     failed: list[BaseException] = []
     noted: list[int] = []
 
@@ -215,30 +215,30 @@ def _run(plan: Plan, options: OnSpark, told: _Told, interrupts: Interrupts, stac
                 sinks.write,
                 spark=spark,
                 checkpoint=None if options.checkpoint is None else str(options.checkpoint),
-                progress=told,
-                every=_LOOK if options.follow else None,
+                progress=progress,
+                every=_POLL if options.follow else None,
                 stop=lambda: _is_wanted(interrupts),
                 around=around,
                 quarantine=str(sinks.quarantine.folder),
                 late=str(sinks.late.folder),
                 **answers,
             )
-        told.outcome.interrupted = interrupts.wanted
+        progress.outcome.interrupted = interrupts.wanted
     except KeyboardInterrupt:
         mute()
-        told.outcome.interrupted = True
+        progress.outcome.interrupted = True
     except Exception:
         if failed:
             raise failed[0] from None
         raise
     finally:
-        told.outcome.seconds = time.perf_counter() - begin
+        progress.outcome.seconds = time.perf_counter() - begin
         if spark is not None:
             spark.stop()
 
 
 def _is_wanted(interrupts: Interrupts) -> bool:
-    """Whether the run is to stop; from then on Java is not heard."""
+    """Whether the run is to stop; from then on the output of Java is dropped."""
     if interrupts.wanted:
         mute()
     return interrupts.wanted

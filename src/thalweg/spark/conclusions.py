@@ -1,4 +1,4 @@
-"""What the batches of a run on Spark say about its end: what was found, and whether malformed input ends it."""
+"""Conclusions from the batches of a run on Spark: what was found, and whether malformed input ends it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def seen_of(job: Job, sums: Mapping[str, Any], quarantine: Records, late: Record
 
 
 def require_clean(job: Job, sums: Mapping[str, Any], quarantine: Records) -> None:
-    """End the run if input was refused or left out, and `--on-error fail` asks for that."""
+    """End the run if input was refused or left out, and `--on-error fail` is set."""
     if job.on_error != "fail":
         return
     if sums["rejected"]:

@@ -17,17 +17,17 @@ from typing import Any
 _TEXT = "SELECT * FROM STREAM <urn:s> [RANGE 1s] WHERE { ?x <urn:p> ?y . ?y <urn:p> ?z }"
 
 
-_spared: set[int] = set()
+_frozen: set[int] = set()
 
 
-def spare_what_is_loaded() -> None:
-    """Keep the collector from what this process has loaded; once in a process.
+def freeze_loaded_objects() -> None:
+    """Keep the garbage collector from the objects that this process has loaded; once in a process.
 
     Spark's workers collect their garbage after every task. All libraries would be searched each time, which takes
     longer than a small batch, and would be copied by it from the pages that the workers share.
     """
-    if os.getpid() not in _spared:
-        _spared.add(os.getpid())
+    if os.getpid() not in _frozen:
+        _frozen.add(os.getpid())
         gc.freeze()
 
 
@@ -35,11 +35,11 @@ def preload() -> None:
     """Load everything that a task uses, by one small run through all of it."""
     from thalweg.spark.encode import encode_piece
     from thalweg.spark.host import Host
-    from thalweg.spark.jobs import Job
-    from thalweg.spark.live import Arrival, Live
+    from thalweg.spark.shard_engine import Arrival, ShardEngine
+    from thalweg.spark.sharded_job import ShardedJob
 
-    job = Job.of(_TEXT)
-    live = Live(Host(job).job)
+    job = ShardedJob.of(_TEXT)
+    engine = ShardEngine(Host(job).job)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.nt"
         file.write_bytes(b"<urn:a> <urn:p> <urn:a> .\n" * 200)
@@ -49,11 +49,11 @@ def preload() -> None:
         }
         for batch in encode_piece(job.reading, piece):
             row = batch.to_pylist()[0]
-            list(live.batch([Arrival(*(row[name] for name in Arrival._fields))], 0, 0))
+            list(engine.batch([Arrival(*(row[name] for name in Arrival._fields))], 0, 0))
 
 
 def without_broken_pipes(worker: Callable[..., int]) -> Callable[..., int]:
-    """A worker that says nothing when Java hangs up, as it does when a query is stopped within a batch."""
+    """A worker that prints nothing when Java hangs up, as it does when a query is stopped within a batch."""
 
     def work(*parts: Any) -> int:
         try:
@@ -72,5 +72,5 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["pyspark.worker"]:
         preload()
     gc.collect()
-    spare_what_is_loaded()
+    freeze_loaded_objects()
     daemon.manager()

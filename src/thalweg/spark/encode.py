@@ -20,7 +20,7 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.ntriples import Reader
 from thalweg.rdf.prune import Prune
-from thalweg.spark.daemon import spare_what_is_loaded
+from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.payloads import read_payloads
 from thalweg.spark.pieces import is_gzip
 from thalweg.spark.routing import EVENTS, Router
@@ -64,8 +64,8 @@ class Reading:
     keys: tuple[int, ...] = (0,)
     """The key of each shard in Spark's shuffle."""
     clocked: bool = False
-    """Whether to tell how long it took: rows of a task that is run again then differ, and Spark, which notices, repeats
-    all that was made of them."""
+    """Whether to report how long it took: rows of a task that is run again then differ, and Spark, which detects that,
+    repeats all that was made of them."""
 
     def reader(self, arena: Arena, piece: dict[str, Any]) -> Reader:
         """A reader of one piece into an arena, as the in-process runner makes it."""
@@ -86,7 +86,7 @@ def encoder(reading: Reading) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
     """The function for `mapInArrow`: rows of pieces or of payloads to rows of `CHUNK_SCHEMA`."""
 
     def encode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        spare_what_is_loaded()
+        freeze_loaded_objects()
         for number, batch in enumerate(batches):
             from_file = batch.column("path").is_valid()
             for piece in batch.filter(from_file).to_pylist():
@@ -157,7 +157,7 @@ def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
         lost = f"bytes {reached} to {start + size} cannot be read: {failure.strerror}"
     if lost:
         chunks.append(nothing(piece["source"], lost))
-    yield arena, Chunk.joined(chunks or [nothing(piece["source"])]), reached - start
+    yield arena, Chunk.concatenate(chunks or [nothing(piece["source"])]), reached - start
 
 
 def _gunzipped(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
@@ -195,7 +195,7 @@ def blocks(path: str, start: int, size: int) -> Iterator[tuple[int, memoryview]]
 
 
 def nothing(source: str, reason: str = "") -> Chunk:
-    """A chunk without rows, which may say why there are none."""
+    """A chunk without rows, with the reason, if there is one."""
     none = np.empty(0, np.int64)
     rejects = (Reject(source, 0, 0, reason, ""),) if reason else ()
     return Chunk(0, 0, none, none, none, none, none, none, rejects=rejects, source=source)

@@ -41,9 +41,9 @@ def events(
 
     `payload` is the column with the RDF text (string or binary), `format` its syntax: nt, nq, turtle, trig,
     jsonld, rdfxml or n3. With `time` (a timestamp, integers of milliseconds, or xsd:dateTime texts) a payload is one
-    event; without, each graph in it is one, and the payload says its time (`prov:generatedAtTime`). `stream` is the
+    event; without, each graph in it is one, and the payload states its time (`prov:generatedAtTime`). `stream` is the
     stream's IRI, or a Column with it: rows of streams that the query does not read are left out. `op` is a column with
-    insert or delete. `source` is a column that tells where a row came from, for messages; for Kafka it is topic,
+    insert or delete. `source` is a column with where a row came from, for messages; for Kafka it is topic,
     partition and offset.
 
     Several frames are joined with `unionByName`. The order of rows means nothing within a batch.
@@ -51,7 +51,7 @@ def events(
     if format not in LINES and format not in FORMATS:
         raise UsageError(f"format is one of {', '.join((*LINES, *FORMATS))}, not {format!r}")
     if time is None and format == "nt":
-        raise UsageError("N-Triples say no time: name the column of the time (time=)")
+        raise UsageError("N-Triples have no time: name the column of the time (time=)")
     text = _column(df, payload, "payload")
     kind = df.select(text).schema[0].dataType
     if not isinstance(kind, T.StringType | T.BinaryType):

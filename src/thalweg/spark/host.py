@@ -1,6 +1,7 @@
-"""The stateful step: Spark's host of the live engine. The log of chunks in the state store is the truth.
+"""The stateful step: Spark's host of the shard engine. The log of chunks in the state store is the truth.
 
-The engine lives beside the tasks (see `keepers`) and is used at exactly the version of the state, or not at all: after
+The engine runs in a process beside the tasks (see `engine_processes`) and is used at exactly the version of the state,
+or not at all: after
 a retry, a restart or a change of machine they differ, and a new engine is fed with the log.
 """
 
@@ -23,16 +24,16 @@ from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from thalweg.errors import UsageError
 from thalweg.plan.shares import plain_stream
-from thalweg.rdf.stamped import joined
-from thalweg.spark import keepers
-from thalweg.spark.daemon import spare_what_is_loaded
-from thalweg.spark.jobs import Job
-from thalweg.spark.keepers import Engine, Mark
-from thalweg.spark.live import Arrival, Entry, Standing, Turn
+from thalweg.rdf.timestamped import join_blobs
+from thalweg.spark import engine_processes
+from thalweg.spark.daemon import freeze_loaded_objects
+from thalweg.spark.engine_processes import Engine, StateVersion
+from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions
+from thalweg.spark.sharded_job import ShardedJob
 
-FORMAT = 5
+FORMAT = 6
 HEADER_SCHEMA = (
-    "format int, job string, token string, version long, digest long, first long, next long, standing binary"
+    "format int, job string, token string, version long, digest long, first long, next long, positions binary"
 )
 ENTRY_SCHEMA = (
     "stream string, mode string, latest long, clock long, watermark long, last boolean, "
@@ -41,7 +42,7 @@ ENTRY_SCHEMA = (
 _READ = ("bytes", "statements", "kept", "sent", "reading")
 _DONE = ("events", "answers", "late", "rejected", "untimed", "blanks")
 COUNTS = (*_READ, *_DONE, "replayed", "held", "micros", "engine")
-"""What a shard tells of a batch; `reading`, `micros` (here) and `engine` (a part of that) are microseconds."""
+"""Counts of a batch in a shard; `reading`, `micros` (here) and `engine` (a part of that) are microseconds."""
 BITS = 63
 MASKS = ("matched", "begun")
 """Sets of small numbers as bits, of all batches so far: patterns that a triple fitted, streams that had an event."""
@@ -58,23 +59,23 @@ class Header:
     digest: int = 0
     first: int = 0
     next: int = 0
-    standing: Standing | None = None
+    positions: Positions | None = None
 
     @property
-    def mark(self) -> Mark:
-        """What tells one state of the shard from all others."""
+    def state_version(self) -> StateVersion:
+        """What distinguishes this state of the shard from all others."""
         return self.version, self.digest
 
 
 class Host(StatefulProcessor):
     """Runs the engine of one shard on the chunks of a batch."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ShardedJob) -> None:
         self.job = job
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
-        spare_what_is_loaded()
+        freeze_loaded_objects()
         self.handle = handle
         self.header = handle.getValueState("header", HEADER_SCHEMA)
         self.log = handle.getMapState("log", "place long", ENTRY_SCHEMA)
@@ -96,7 +97,7 @@ class Host(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
-        """Some stream has been silent for too long: the others go on without it."""
+        """Some stream has been idle for too long: the others go on without it."""
         yield from self._batch(self.job.reading.keys.index(int(key[0])), [], {}, timerValues)
 
     def _batch(
@@ -104,43 +105,43 @@ class Host(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         header = self._load()
         now = timers.getCurrentProcessingTimeInMs() if self.job.idle is not None else 0
-        mark = header.mark
+        before = header.state_version
         header.version += 1
         header.digest = zlib.crc32(str([now, *(a[:3] for a in arrived)]).encode(), header.digest)
         for arrival in arrived:
             header.digest = zlib.crc32(arrival.chunk, header.digest)
         begun, spent = perf_counter_ns(), 0
-        with keepers.engine(self.job, (header.token, shard), mark) as engine:
+        with engine_processes.engine(self.job, (header.token, shard), before) as engine:
             replayed = self._catch_up(engine, header) if not engine.ready else 0
-            for blob in engine.batch(arrived, now, header.next, header.mark):
+            for blob in engine.batch(arrived, now, header.next, header.state_version):
                 spent += perf_counter_ns() - begun
                 yield _output(shard, {}, blob)
                 begun = perf_counter_ns()
-            turn = engine.turn
+            result = engine.result
         if self.job.idle is not None:
-            self._wake_up(turn.wake_up)
-        self._tell(shard, header.version - 1, turn)
-        self._store(header, turn, arrived)
-        heard = set(map(plain_stream, turn.standing.clocks))
+            self._wake_up(result.wake_up)
+        self._write_side_outputs(shard, header.version - 1, result)
+        self._store(header, result, arrived)
+        begun_streams = set(map(plain_stream, result.positions.clocks))
         counts = {
             **read,
-            "events": turn.events,
-            "answers": turn.answers,
-            "late": len(turn.late),
-            "rejected": len(turn.rejects),
-            "untimed": turn.untimed,
-            "blanks": turn.blanks,
+            "events": result.events,
+            "answers": result.answers,
+            "late": len(result.late),
+            "rejected": len(result.rejects),
+            "untimed": result.untimed,
+            "blanks": result.blanks,
             "replayed": replayed,
-            "held": turn.held,
+            "held": result.held,
             "micros": (spent + perf_counter_ns() - begun) // 1000,
-            "engine": turn.micros,
-            "matched": bits_of(turn.standing.matched),
-            "begun": bits_of(k for k, stream in enumerate(self.job.sources) if stream in heard),
+            "engine": result.micros,
+            "matched": bits_of(result.positions.matched),
+            "begun": bits_of(k for k, stream in enumerate(self.job.sources) if stream in begun_streams),
         }
         yield _output(shard, counts)
 
     def _wake_up(self, instant: int | None) -> None:
-        """Leave one timer: that of the next stream that will have been silent for too long."""
+        """Leave one timer: that of the next stream that will have been idle for too long."""
         for old in list(self.handle.listTimers()):
             self.handle.deleteTimer(old)
         if instant is not None:
@@ -150,7 +151,7 @@ class Host(StatefulProcessor):
         """Nothing is held for the task alone."""
 
     def _load(self) -> Header:
-        # Asked for a value that is not there, Spark logs a warning.
+        # Spark logs a warning when a value is read that is not there.
         stored = self.header.get() if self.header.exists() else None
         if stored is None:
             return Header(self.job.fingerprint)
@@ -163,7 +164,7 @@ class Host(StatefulProcessor):
             raise UsageError(
                 "the checkpoint belongs to another query or other options: start with a new directory"
             )
-        return Header(job, token, version, digest, first, after, _standing(packed))
+        return Header(job, token, version, digest, first, after, _unpacked(packed))
 
     def _catch_up(self, engine: Engine, header: Header) -> int:
         """Feed a new engine with the log; the number of entries."""
@@ -173,39 +174,39 @@ class Host(StatefulProcessor):
                 raise UsageError(
                     f"the checkpoint's log lacks entry {place}: start with a new checkpoint directory"
                 )
-            engine.replay(place, Entry(*stored))
-        if header.standing is not None:
-            engine.resume(header.standing)
+            engine.replay(place, LogEntry(*stored))
+        if header.positions is not None:
+            engine.resume(header.positions)
         return header.next - header.first
 
-    def _store(self, header: Header, turn: Turn, arrived: list[Arrival]) -> None:
+    def _store(self, header: Header, result: BatchResult, arrived: list[Arrival]) -> None:
         """Bring the state to where the engine is: drop what expired, add what has not."""
         old = header.next
-        header.next += len(turn.entries)
-        for place in turn.expired:
+        header.next += len(result.entries)
+        for place in result.expired:
             header.first = place + 1
             if place < old:
                 self.log.removeKey((place,))
-        for place, entry, numbers in turn.entries:
+        for place, entry, numbers in result.entries:
             # An entry that came and went within this batch is never written.
             if place >= header.first:
                 if numbers:
-                    entry = entry._replace(chunks=joined([arrived[k].chunk for k in numbers]))
+                    entry = entry._replace(chunks=join_blobs([arrived[k].chunk for k in numbers]))
                 self.log.updateValue((place,), tuple(entry))
         self.header.update(
             (
                 *(FORMAT, header.job, header.token, header.version, header.digest, header.first, header.next),
-                _packed(turn.standing),
+                _packed(result.positions),
             )
         )
 
-    def _tell(self, shard: int, version: int, turn: Turn) -> None:
-        """Write what was refused and what was late; a batch that runs again writes the same file again."""
+    def _write_side_outputs(self, shard: int, version: int, result: BatchResult) -> None:
+        """Write rejected input and late events; a batch that runs again writes the same file again."""
         name = f"batch-{version:08d}-shard-{shard}.jsonl"
-        if self.job.quarantine is not None and turn.rejects:
-            _write(self.job.quarantine, name, (asdict(reject) for reject in turn.rejects))
-        if self.job.late is not None and turn.late:
-            _write(self.job.late, name, (asdict(late) for late in turn.late))
+        if self.job.quarantine is not None and result.rejects:
+            _write(self.job.quarantine, name, (asdict(reject) for reject in result.rejects))
+        if self.job.late is not None and result.late:
+            _write(self.job.late, name, (asdict(late) for late in result.late))
 
 
 def _arrivals(frames: Iterable[pd.DataFrame], read: Counter[str]) -> Iterator[Arrival]:
@@ -241,13 +242,13 @@ def _write(folder: str, name: str, rows: Iterable[dict[str, Any]]) -> None:
     draft.replace(path / name)
 
 
-def _packed(standing: Standing) -> bytes:
-    values = asdict(standing)
-    values["framers"] = {stream: state.hex() for stream, state in standing.framers.items()}
+def _packed(positions: Positions) -> bytes:
+    values = asdict(positions)
+    values["framers"] = {stream: state.hex() for stream, state in positions.framers.items()}
     return zlib.compress(json.dumps(values).encode(), 1)
 
 
-def _standing(packed: bytes) -> Standing:
+def _unpacked(packed: bytes) -> Positions:
     values = json.loads(zlib.decompress(packed))
     values["framers"] = {stream: bytes.fromhex(state) for stream, state in values["framers"].items()}
-    return Standing(**values)
+    return Positions(**values)

@@ -1,4 +1,4 @@
-"""What the batches of a query did, as Spark tells it: for progress lines, logs and dashboards."""
+"""Progress of the batches of a query, as Spark reports it: for progress lines, logs and dashboards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Step:
     """Events that came too late."""
     quarantined: int
     untimed: int
-    """Statements of the default graph that said no time; they were left out."""
+    """Statements of the default graph without a time; they were left out."""
     blanks: int
     """Blank nodes in the triples that were kept."""
     matched: int
@@ -56,7 +56,7 @@ class Step:
     """By the shard that holds most."""
     state_rows: int
     state_bytes: int
-    """Memory of the state store, as Spark tells it; the engines have their own."""
+    """Memory of the state store, as Spark reports it; the engines have their own."""
     state_file_bytes: int
 
     @property
@@ -76,7 +76,7 @@ class Step:
 
 
 def step_of(progress: Any) -> Step | None:
-    """The step that a `StreamingQueryProgress` tells of; None for a query that is not ours."""
+    """The step that a `StreamingQueryProgress` reports; None for a query that is not ours."""
     metrics = progress.observedMetrics or {}
     if COUNTED not in metrics:
         return None
@@ -132,7 +132,7 @@ class Listener(StreamingQueryListener):
         self._ended = ended
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing is told of a query that has done nothing."""
+        """A query that has done nothing is not reported."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """A batch is done."""
@@ -141,7 +141,7 @@ class Listener(StreamingQueryListener):
             self._tell(step)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing is told of time in which nothing came."""
+        """Time in which nothing came is not reported."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """A query was stopped, or failed."""

@@ -173,8 +173,8 @@ class Sinks:
                 ledger.check()
             ledger.begin(append=append)
         open_writer(self.results, self.query, append=append).close()
-        self.quarantine = Aside(folder / "quarantine", job.outputs.quarantine, append)
-        self.late = Aside(folder / "late", job.outputs.late, append)
+        self.quarantine = SideOutput(folder / "quarantine", job.outputs.quarantine, append)
+        self.late = SideOutput(folder / "late", job.outputs.late, append)
 
     @staticmethod
     def paths(job: Job) -> list[Path]:
@@ -212,7 +212,7 @@ class Sinks:
         writer.close()
 
 
-class Aside:
+class SideOutput:
     """Records that tasks leave as files in a folder, brought into one output with the batch that they are of."""
 
     def __init__(self, folder: Path, output: Path | None, append: bool = False) -> None:

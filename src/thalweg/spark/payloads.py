@@ -1,7 +1,7 @@
 """Payloads: rows of any frame, each with a text of RDF, become a chunk of events.
 
-A payload with a time of its own is one event. In one without, each graph is an event, and the payload says its time.
-All texts are read at once, behind marks that tell where each of them begins.
+A payload with a time of its own is one event. In one without, each graph is an event, and the payload states its time.
+All texts are read at once, behind marks where each of them begins.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Taken:
 
 
 def read_payloads(prune: Prune, options: ReadOptions, batch: pa.RecordBatch) -> tuple[Arena, Chunk, int]:
-    """The events of payloads as a chunk (for `Stamped`), its arena, and the size of the texts."""
+    """The events of payloads as a chunk (for `TimestampedFramer`), its arena, and the size of the texts."""
     taken = _Taken()
     for row in batch.to_pylist():
         taken.add(row)
@@ -92,15 +92,15 @@ def read_payloads(prune: Prune, options: ReadOptions, batch: pa.RecordBatch) -> 
         times[k] = known[number] if known[number] != NO_TIME else stamps.get((number, graph), NO_TIME)
         if times[k] == NO_TIME:
             taken.refuse(number, f"graph {arena.text(graph)} has no time")
-    heard = set(payload[member].tolist())
+    seen = set(payload[member].tolist())
     for number in range(len(taken.texts)):
-        if number not in heard:
-            taken.refuse(number, "no graph of this payload says its time")
+        if number not in seen:
+            taken.refuse(number, "no graph of this payload has a time")
     event = np.cumsum(begins) - 1
     data = (chunk.s != 0) & (chunk.p != 0) & ~marks
     filled = np.zeros(times.size, np.bool_)
     filled[event[data[member]]] = True
-    # An event without data is told by a row without any.
+    # An event without data has a row without any.
     rows = np.flatnonzero((data[member] | (begins & ~filled[event])) & (times[event] != NO_TIME))
     event, member = event[rows], member[rows]
     number = np.cumsum(_changes(event)) - 1

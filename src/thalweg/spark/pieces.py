@@ -1,6 +1,6 @@
 """Pieces: byte ranges of whole lines of the files that a stream is made of.
 
-Pure planning, no Spark and no parsing. A *position* says how far each file has been admitted; a batch is what
+Pure planning, no Spark and no parsing. A *position* is how far each file has been admitted; a batch is what
 lies between two positions, cut into pieces. The same two positions always give the same bytes with the same
 sequence numbers, whatever the piece size, so that a batch that is run again is the same batch.
 """
@@ -159,7 +159,7 @@ def line_end_before(path: str, low: int, high: int) -> int:
         while high > low:
             begin = max(low, high - _BLOCK)
             file.seek(begin)
-            # The byte behind a block says whether a CR in its last byte is a line end of its own.
+            # The byte behind a block decides whether a CR in its last byte is a line end of its own.
             block = file.read(high - begin) + behind
             end = last_end(block, 0, len(block))
             if end:

@@ -25,17 +25,17 @@ from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host
-from thalweg.spark.jobs import Job
 from thalweg.spark.listener import COUNTED, Listener, Step
 from thalweg.spark.results import VARIABLES, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
-from thalweg.spark.source import Options, register
+from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.source import SourceOptions, register
 
 _STOP, _MOMENT = 10.0, 0.5
-"""Seconds in which a query that ends its batches is stopped, and in which Spark knows of it."""
-_PATIENCE = 10.0
-"""Seconds to wait, after the end of a query, for what Spark has to tell of it."""
+"""Seconds in which a query that ends its batches is stopped, and in which Spark registers it."""
+_LAST_REPORT_SECONDS = 10.0
+"""Seconds to wait, after the end of a query, for what Spark still reports of it."""
 
 
 def run(
@@ -68,7 +68,7 @@ def run(
     after the end of finite streams until the windows are empty.
 
     `shards` is over how many tasks the matching is spread at most: as many as Spark's shuffle has partitions, up to
-    16, or, where these are Spark's own 200, as a local Spark has cores, unless told otherwise. `sizes` says how many
+    16, or, where these are Spark's own 200, as a local Spark has cores, unless given. `sizes` has how many
     triples fit each pattern (as `thalweg explain` numbers them), if
     some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
     brings later may be late. `derive` holds CONSTRUCT queries whose output streams the query reads; all of them
@@ -105,7 +105,7 @@ def run(
             outputMode="Append",
             timeMode="None" if idle is None else "ProcessingTime",
         )
-        # A shard tells its counts, and those of the reading, in a row of their own, once in a batch.
+        # A shard reports its counts, and those of the reading, in a row of their own, once in a batch.
         .observe(
             COUNTED,
             *(F.sum(name).alias(name) for name in COUNTS),
@@ -119,7 +119,7 @@ def run(
 
 
 def _result_schema(variables: Sequence[str]) -> T.StructType:
-    """`RESULT_SCHEMA`, whose bindings say in their metadata which variables there are."""
+    """`RESULT_SCHEMA`, whose bindings have the variables in their metadata."""
     text, time = T.StringType(), T.TimestampType()
     return T.StructType(
         [
@@ -142,7 +142,7 @@ def job_of(
     blank_nodes: BlankNodes = "event",
     time_predicate: str | None = None,
     **more: Any,
-) -> Job:
+) -> ShardedJob:
     """The job of a query with the options of `run`."""
     reading = ReadOptions(
         mode=mode,
@@ -151,13 +151,13 @@ def job_of(
         blank_nodes=blank_nodes,
         time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
     )
-    return Job.of(text, options=reading, shards=shards, **more)
+    return ShardedJob.of(text, options=reading, shards=shards, **more)
 
 
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """The streaming frame of files or of a growing folder; wrong options are refused here."""
     if isinstance(spark, SparkSession):  # else it is of Connect, and the files may be the server's
-        Options.of({"path": path, **options})
+        SourceOptions.of({"path": path, **options})
     register(spark)
     return spark.readStream.format("rdf").options(**options).load(path)
 
@@ -185,7 +185,8 @@ def run_files(
     of the files, unless `sizes` are given.
 
     With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
-    When `stop` says so, the run ends between two batches: rows that `out` has got are committed, others are not told.
+    When `stop` returns True, the run ends between two batches: rows that `out` has got are committed, no others
+    are delivered.
     `around` gives, for the number of a batch, the context in which `out` is called. What its end raises fails the
     batch; after a failure, the last batch may come again, with the same number.
     """
@@ -245,7 +246,7 @@ class Delivery:
         """The last batch whose rows `out` got."""
         self.closed = False
         self.stopping = threading.Event()
-        """Spark is told to stop the query."""
+        """The query is being stopped."""
         self._out, self._around = out, around
         self._lock = threading.Lock()
 
@@ -280,7 +281,7 @@ def watch(
     progress: Callable[[dict[str, Any]], None] | None,
     stop: Callable[[], bool] | None,
 ) -> None:
-    """Wait for a query to end, telling its progress; a failure becomes one of ours, with a sentence."""
+    """Wait for a query to end, reporting its progress; a failure becomes one of ours, with a sentence."""
     run = str(query.runId)
     names = {"triples": "statements", "quarantined": "rejected"}
     counted = (
@@ -297,18 +298,18 @@ def watch(
     )
     sums = {"kept": 0, "matched": 0, "begun": 0, **{names.get(name, name): 0 for name in counted}}
     done = -1
-    ended = told = False
-    while not told:
+    ended = complete = False
+    while not complete:
         try:
             ended = ended or query.awaitTermination(0.2)
         except Exception as failure:
             if not delivery.closed:
                 raise _reason(failure) from failure
             ended = True
-        heard = list(_waiting(steps, _PATIENCE if ended else 0))
-        for step in heard:
+        reported = list(_waiting(steps, _LAST_REPORT_SECONDS if ended else 0))
+        for step in reported:
             if isinstance(step, str):
-                told = told or step == run
+                complete = complete or step == run
             elif step.run == run:
                 done = step.batch
                 for name in counted:
@@ -318,7 +319,7 @@ def watch(
                 sums["begun"] |= step.begun
                 if progress is not None:
                     progress({**sums, "batches": done + 1, "seconds": step.seconds, "step": step})
-        told = told or (ended and not heard)
+        complete = complete or (ended and not reported)
         if stop is not None and stop() and not ended:
             delivery.close()
             if done >= delivery.delivered:
@@ -326,10 +327,10 @@ def watch(
                 query.stop()
 
 
-def _waiting(steps: Steps, patience: float) -> Iterator[Step | str]:
-    """What waits in a queue; after the end, what Spark may still have to tell."""
+def _waiting(steps: Steps, timeout: float) -> Iterator[Step | str]:
+    """What waits in a queue; after the end, what Spark may still report."""
     try:
-        yield steps.get(timeout=patience) if patience else steps.get_nowait()
+        yield steps.get(timeout=timeout) if timeout else steps.get_nowait()
         while True:
             yield steps.get_nowait()
     except Empty:

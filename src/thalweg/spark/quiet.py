@@ -1,4 +1,4 @@
-"""Spark's chatter: what the Java process tells on the error output without being asked."""
+"""Spark's log lines: what the Java process writes to stderr."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_CHATTER = re.compile(
+_LOG_NOISE = re.compile(
     rb"WARNING: Using incubator modules|Setting (default|Spark) log level|To adjust logging level use"
     rb"|(Starting )?Streaming TransformWithState\w* Python worker|\s*$"
 )
 
 
-def is_chatter(line: bytes) -> bool:
-    """Whether a line says nothing to a user.
+def is_log_noise(line: bytes) -> bool:
+    """Whether a line is useless to a user.
 
-    >>> is_chatter(b"WARNING: Using incubator modules: jdk.incubator.vector"), is_chatter(b"ERROR: disk full")
+    >>> is_log_noise(b"WARNING: Using incubator modules: jdk.incubator.vector"), is_log_noise(b"ERROR: disk full")
     (True, False)
     """
-    return _CHATTER.match(line) is not None
+    return _LOG_NOISE.match(line) is not None
 
 
 _muted = threading.Event()
@@ -34,7 +34,7 @@ def mute() -> None:
 
 
 @contextmanager
-def without_chatter() -> Iterator[None]:
+def without_log_noise() -> Iterator[None]:
     """Processes started within write their errors through a filter, for as long as they live."""
     _muted.clear()
     read, write = os.pipe()
@@ -52,5 +52,5 @@ def without_chatter() -> Iterator[None]:
 def _forward(read: int, target: int) -> None:
     with os.fdopen(read, "rb") as lines, os.fdopen(target, "wb", buffering=0) as out:
         for line in lines:
-            if not is_chatter(line) and not _muted.is_set():
+            if not is_log_noise(line) and not _muted.is_set():
                 out.write(line)

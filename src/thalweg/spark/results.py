@@ -35,7 +35,7 @@ ARROW = pa.schema(
     ]
 )
 VARIABLES = "thalweg.variables"
-"""Where the column of the bindings says, in its metadata, which variables there are."""
+"""The key, in the metadata of the column of the bindings, of the variables that there are."""
 QUADS_SCHEMA = "at timestamp, value string"
 BLOB_SCHEMA = "shard int, results binary"
 _ROWS = 1 << 16
@@ -104,7 +104,7 @@ def _windows(query: Query, at: np.ndarray) -> pa.Array:
 
 
 def pack_results(query: ContinuousQuery, arena: Arena, delta: Delta) -> Iterator[bytes]:
-    """What a query has to say, as Arrow streams of some ten thousand rows each."""
+    """The new rows of a query, as Arrow streams of some ten thousand rows each."""
     for start in range(0, len(delta), _ROWS):
         batch = columns_of(query, arena, delta[start : start + _ROWS])
         sink = pa.BufferOutputStream()

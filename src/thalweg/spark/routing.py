@@ -31,9 +31,9 @@ class Parcel(NamedTuple):
 class Router:
     """Splits chunks by the shares of a query.
 
-    Every shard gets a parcel of every chunk through every channel, so that all of them know all events and their times
+    Every shard gets a parcel of every chunk through every channel, so that all of them have all events and their times
     and agree on what is late. Which rows are in it is decided by the texts of their terms alone. What a chunk has to
-    say beside its rows (rejects and where they are, counts) is told by the first parcel only.
+    say beside its rows (rejects and where they are, counts) is in the first parcel only.
     """
 
     query: Query
@@ -107,7 +107,7 @@ def _spread(keys: Ids) -> NDArray[np.int64]:
 
 
 def _share(chunk: Chunk, mode: str, mine: Mask) -> Chunk:
-    """The rows of a shard, and what it has to know of the others: where events begin, and their times."""
+    """The rows of a shard, and what it needs of the others: where events begin, and their times."""
     if mode == TRIPLES:
         return chunk.picked(np.flatnonzero(mine & (chunk.p != 0)))
     said = (chunk.s == 0) | (chunk.time != NO_TIME) if mode == GRAPHS else chunk.s == 0

@@ -16,7 +16,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from thalweg.errors import UsageError
-from thalweg.spark.quiet import without_chatter
+from thalweg.spark.quiet import without_log_noise
 from thalweg.spark.source import register
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -72,7 +72,7 @@ def session(
 ) -> SparkSession:
     """A local Spark session for continuous queries, or the running one.
 
-    It takes up to 8 `cores` of this machine, and spreads queries over as many `shards`, unless told otherwise.
+    It takes up to 8 `cores` of this machine, and spreads queries over as many `shards`, unless given.
     `conf` adds or replaces Spark settings; write `__` for the dots: `spark__driver__memory="4g"`.
     """
     require_java()
@@ -81,7 +81,7 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {
-        # A task that fails is tried again, as on a cluster: its worker or keeper may have been killed.
+        # A task that fails is tried again, as on a cluster: its worker or engine process may have been killed.
         "spark.master": f"local[{cores},4]",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -104,7 +104,7 @@ def session(
     builder = SparkSession.builder.appName(app)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with without_chatter():
+    with without_log_noise():
         _start_java({"spark.app.name": app, **settings})
         spark = builder.getOrCreate()
     register(spark)
@@ -124,12 +124,12 @@ def _start_java(settings: Mapping[str, str]) -> None:
 
 
 def cores_here() -> int:
-    """How many cores a local session takes, and over how many shards it spreads a query, unless told otherwise."""
+    """How many cores a local session takes, and over how many shards it spreads a query, unless given."""
     return min(os.cpu_count() or 1, 8)
 
 
 def usual_shards(spark: SparkSession) -> int:
-    """Over how many shards a query is spread in a session, unless told otherwise.
+    """Over how many shards a query is spread in a session, unless given.
 
     As many as its shuffles have partitions; where nobody has chosen these, as a local Spark has cores.
     """

@@ -98,7 +98,7 @@ def _flag(text: str, option: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Options:
+class SourceOptions:
     """The options of the source, checked."""
 
     path: str
@@ -114,7 +114,7 @@ class Options:
     partitions: int = 0
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Options:
+    def of(cls, given: Mapping[str, str]) -> SourceOptions:
         """Options from their texts; whatever is wrong is refused with a sentence."""
         options = {key.lower(): value for key, value in given.items()}
         for name in given:
@@ -129,7 +129,9 @@ class Options:
         if syntax is not None and syntax not in SUFFIXES.values():
             raise UsageError(f"option syntax of the rdf source: {syntax!r} is not one of nt, nq")
         if os.path.isfile(path) and syntax_of(path, syntax) is None:
-            raise UsageError("not a known suffix (.nt, .nq, .gz): say option syntax", source=options["path"])
+            raise UsageError(
+                "unknown suffix (expected .nt, .nq or .gz): set the option syntax", source=options["path"]
+            )
         ends = _flag(options.get("endofstream", "false"), "endOfStream")
         # With a syntax all files can be read. A folder without any is an empty stream.
         if ends and not listing(path, syntax) and listing(path, "nt"):
@@ -173,14 +175,14 @@ class RdfSource(DataSource):
 
     def schema(self) -> str:
         """One row is one piece of a file."""
-        Options.of(self.options)
+        SourceOptions.of(self.options)
         _send_no_profile()
         return PIECE_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """The planner of this source's batches."""
         _send_no_profile()
-        return RdfStreamReader(Options.of(self.options))
+        return RdfStreamReader(SourceOptions.of(self.options))
 
 
 class Share(InputPartition):
@@ -194,7 +196,7 @@ class Share(InputPartition):
 class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches over files that grow and folders that fill. Lives on the driver."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SourceOptions) -> None:
         self.options = options
         self.target: dict[str, int] | None = None
         self.shrunk: set[str] = set()

@@ -1,4 +1,4 @@
-"""Results for sinks: variables as columns of their own with the types that are asked for, and rows as messages."""
+"""Results for sinks: variables as columns of their own with the types that are requested, and rows as messages."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def quads(results: DataFrame, stream: str = ANSWER) -> DataFrame:
     """The results of a CONSTRUCT as N-Quads: `at`, and `value` with the lines of a graph, its time before its triples.
 
     `value` suits text files (`select("value")`) and queues, and `events(..., format="nq")` or `format("rdf")` read it
-    again. Graphs are called `stream#instant`, those of [NOW] as their events. What a query takes back cannot be told:
-    a row with `-` stops the query with a sentence, so register it as ISTREAM or RSTREAM, or ask with [NOW].
+    again. Graphs are called `stream#instant`, those of [NOW] as their events. Deletes cannot be written: a row with `-`
+    stops the query with a sentence, so register it as ISTREAM or RSTREAM, or ask with [NOW].
     """
     if "bindings" not in results.columns:
         raise UsageError("quads are made of the results of thalweg.spark.run: there is no column 'bindings'")

@@ -1,6 +1,6 @@
 """The snapshot oracle: answers by recomputation, with pyoxigraph over what the windows hold at an instant.
 
-It knows docs/semantics.md and nothing of the engine. It is slow, and meant to be read.
+It follows docs/semantics.md and uses nothing of the engine. It is slow, and meant to be read.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Question:
         return " ".join(f"?{name}" for name in self.variables) or "?none"
 
     @property
-    def tells_empty(self) -> bool:
+    def reports_empty(self) -> bool:
         """Whether a report with an empty answer is a row."""
         windows = (block.window for block in self.blocks)
         return any(isinstance(window, Range | Count) and window.report.empty for window in windows)
@@ -244,7 +244,7 @@ class Oracle:
                 begun = begun or bool(now)
                 if entered or left or t in ticks or self._reports(t):
                     rows.update({("+", row): n for row, n in now.items()})
-                    if not now and begun and self.question.tells_empty:
+                    if not now and begun and self.question.reports_empty:
                         rows["0", frozenset()] += 1
             else:
                 if self.question.operator != "DSTREAM":

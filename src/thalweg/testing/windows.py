@@ -62,7 +62,7 @@ class Range:
             raise ValueError("a range and a step are positive numbers of microseconds")
 
     def moment(self, t: int) -> int:
-        """The instant whose content is what one sees at t: the last look, and the last step before that."""
+        """The instant whose content is what one sees at t: the last report, and the last step before that."""
         if self.report.kind == PERIODIC:
             t = _floor(t, self.origin, self.report.period)
         return t if self.step is None else _floor(t, self.origin, self.step)
@@ -82,7 +82,7 @@ class Range:
         return time < self.moment(t) if self.half_open else time <= self.moment(t)
 
     def turns(self, times: Sequence[int], until: int | None) -> Iterator[int]:
-        """Instants at which something may happen to events of these times, and all looks up to `until`.
+        """Instants at which something may happen to events of these times, and all reports up to `until`.
 
         >>> sorted(Range(10).turns([3], None)), sorted(Range(10, step=5).turns([3], None))
         ([3, 4, 13, 14], [5, 10, 15])
@@ -139,7 +139,7 @@ class Count:
         return set(times[self.step - 1 :: self.step])
 
     def turns(self, times: Sequence[int], until: int | None) -> Iterator[int]:
-        """Instants at which something may happen to events of these times, and all looks up to `until`."""
+        """Instants at which something may happen to events of these times, and all reports up to `until`."""
         yield from times
         if self.report.kind == PERIODIC:
             end = max(times) + self.report.period if until is None else until

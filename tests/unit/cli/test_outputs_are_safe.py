@@ -107,7 +107,7 @@ def test_what_is_there_is_refused_unless_it_is_forced(busy: Commands, option: st
     before = busy.files()
     done = busy.run("people.nt", option, "thesis.jsonl", *on_spark(option))
     assert (done.code, len(done.lines)) == (2, 1)
-    assert f"thesis.jsonl: {option} names a file that is there and not empty" in done.err
+    assert f"thesis.jsonl: {option} names a file that exists and is not empty" in done.err
     assert "--force" in done.err
     assert busy.files() == before
 

@@ -156,7 +156,7 @@ def test_fail_also_covers_statements_that_say_no_time(thalweg: Commands, before:
     assert thalweg.run("x.nq").code == 0
     done = thalweg.run("x.nq", "--on-error", "fail")
     assert done.code == 1
-    assert done.lines == [f"x.nq:{line}: the statement is in no graph and says no time"]
+    assert done.lines == [f"x.nq:{line}: the statement is in no graph and states no time"]
 
 
 @pytest.mark.parametrize("case", [name for name in WHOLE if name not in ("prose", "graphs without times")])

@@ -105,7 +105,7 @@ class Store:
         return kernel.insert(self.desc, needs(triple, self.indexes), now, 0, *triple)[0]
 
     def delete(self, triple: Triple, now: int) -> None:
-        number = kernel.doomed(self.desc, kernel.DELETE, now, 0, *triple)
+        number = kernel.row_to_delete(self.desc, kernel.DELETE, now, 0, *triple)
         if number >= 0:
             end_row(self.desc, number, kernel.first_instant(self.desc, now))
 

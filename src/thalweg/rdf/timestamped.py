@@ -1,4 +1,4 @@
-"""Chunks whose events are known already: `number` is an event's place in its chunk, `time` is its time."""
+"""Framing of chunks whose events have timestamps: `number` is an event's place in its chunk, `time` its time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from thalweg.rdf.events import EventBatch
 from thalweg.rdf.ntriples import scope_of
 
 
-class Stamped:
+class TimestampedFramer:
     """Puts the events of a stream's chunks into the order of their times, batch by batch.
 
     Chunks that come together are one batch: where messages come through several channels at once, their order means
     nothing, and an event is late only by what earlier batches have seen. Each event has at least one row in its
-    chunk; one with s = 0 says only that the event is there.
+    chunk; one with s = 0 stands for an event without triples.
     """
 
     def __init__(self, stream: str, arena: Arena) -> None:
@@ -80,7 +80,7 @@ class Stamped:
         renamed[rows] = named
         return renamed
 
-    def live(self) -> Ids:
+    def live_ids(self) -> Ids:
         """Ids that are still referred to: none."""
         return np.empty(0, np.int64)
 
@@ -94,16 +94,16 @@ class Stamped:
         self._events, self._clock = front["events"], front["clock"]
 
 
-def joined(blobs: Sequence[bytes]) -> bytes:
+def join_blobs(blobs: Sequence[bytes]) -> bytes:
     """Several byte strings as one."""
     sizes = np.array([len(blobs), *map(len, blobs)], np.int64)
     return sizes.tobytes() + b"".join(blobs)
 
 
-def parted(data: bytes) -> list[bytes]:
-    """The byte strings of `joined`.
+def split_blobs(data: bytes) -> list[bytes]:
+    """The byte strings of `join_blobs`.
 
-    >>> parted(joined([b"a", b"", b"bc"]))
+    >>> split_blobs(join_blobs([b"a", b"", b"bc"]))
     [b'a', b'', b'bc']
     """
     count = int(np.frombuffer(data, np.int64, 1)[0])

@@ -1,4 +1,4 @@
-"""The live engine of a shard: framers and a session, fed with packed chunks, rebuilt from a log of them."""
+"""The engine of a shard: framers and a session, fed with packed chunks, rebuilt from a log of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.framing import Framer
-from thalweg.rdf.stamped import Stamped, parted
+from thalweg.rdf.timestamped import TimestampedFramer, split_blobs
 from thalweg.spark.encode import nothing
-from thalweg.spark.jobs import Job
 from thalweg.spark.results import pack_results
 from thalweg.spark.routing import EVENTS, GRAPHS
+from thalweg.spark.sharded_job import ShardedJob
 
 _DRAIN = 1 << 18
 SAVED = "saved"
@@ -30,7 +30,7 @@ SAVED = "saved"
 _FULL = 1 << 16
 _SPARSE = 4
 _PART = 16 << 20
-_MIXED = "triples and graphs in one stream: say how to frame them (mode)"
+_MIXED = "the stream has triples and graphs: set mode"
 
 
 class Arrival(NamedTuple):
@@ -45,13 +45,13 @@ class Arrival(NamedTuple):
     chunk: bytes
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """Chunks in the log: what a new engine has to be fed with, and from which state of the framer.
 
     `clock`, `watermark` and `before` are the stream's clock, watermark and framer before the chunks, so that an entry
     does not depend on those before it; `latest` is the largest event time among its rows: when that has expired, so
     has the entry. Messages that came together are one entry. An entry of the mode `saved` is a part of a session that
-    stands for all entries before it, `last` says the last part.
+    stands for all entries before it, `last` marks the last part.
     """
 
     stream: str
@@ -65,31 +65,31 @@ class Entry(NamedTuple):
 
 
 @dataclass
-class Standing:
-    """Where an engine stands, beside the rows that it holds: all that is not in the log."""
+class Positions:
+    """Positions of an engine in its streams: its state beside the rows, which are in the log."""
 
     framers: dict[str, bytes] = field(default_factory=dict)
     clocks: dict[str, int] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
     watermarks: dict[str, int] = field(default_factory=dict)
-    """Of streams that were silent for too long, or that went on after an end."""
-    heard: dict[str, int] = field(default_factory=dict)
-    """When each stream was heard last, in milliseconds of the runner's clock."""
+    """Of streams that were idle for too long, or that went on after an end."""
+    last_active: dict[str, int] = field(default_factory=dict)
+    """When each stream last had input, in milliseconds of the runner's clock."""
     matched: list[int] = field(default_factory=list)
     """The patterns that some triple has fitted."""
 
 
 class Logged(NamedTuple):
-    """A new entry of the log: its place, what it says beside its chunks, and which arrivals these are in, if any."""
+    """A new entry of the log: its place, the entry without its chunks, and which arrivals these are in, if any."""
 
     place: int
-    entry: Entry
+    entry: LogEntry
     arrivals: tuple[int, ...]
 
 
 class _Place(NamedTuple):
-    """What an engine knows of an entry of the log."""
+    """An entry of the log in the index of an engine."""
 
     place: int
     latest: int
@@ -97,19 +97,19 @@ class _Place(NamedTuple):
 
 
 @dataclass
-class Turn:
-    """What a batch did to an engine, beside its results."""
+class BatchResult:
+    """The result of a batch, beside the rows of the answer."""
 
     entries: list[Logged] = field(default_factory=list)
     expired: list[int] = field(default_factory=list)
-    standing: Standing = field(default_factory=Standing)
+    positions: Positions = field(default_factory=Positions)
     rejects: list[Reject] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     answers: int = 0
     """Rows of the results."""
     events: int = 0
     untimed: int = 0
-    """Statements of the default graph that said no time."""
+    """Statements of the default graph without a time."""
     blanks: int = 0
     """Blank nodes in the rows that came."""
     held: int = 0
@@ -118,15 +118,15 @@ class Turn:
     wake_up: int | None = None
 
 
-class Live:
+class ShardEngine:
     """An engine of one shard with one query, and the framers of its streams."""
 
-    def __init__(self, job: Job, shard: int = 0) -> None:
+    def __init__(self, job: ShardedJob, shard: int = 0) -> None:
         self.job = job
         self.shard = shard
-        self.framers: dict[str, Framer | Stamped] = {}
-        self.standing = Standing()
-        self.turn = Turn()
+        self.framers: dict[str, Framer | TimestampedFramer] = {}
+        self.positions = Positions()
+        self.result = BatchResult()
         self._index: deque[_Place] = deque()
         self._rows = 0
         self._parts: list[bytes] = []
@@ -135,77 +135,77 @@ class Live:
 
     def _begin(self, session: Session) -> None:
         self.session = session
-        self._coverage = self._covered(self.standing.matched)
+        self._coverage = self._covered(self.positions.matched)
         *producers, self.query = session.queries
         for producer in producers:
             producer.discard()
-        session.keep(lambda: [framer.live() for framer in self.framers.values()])
+        session.keep(lambda: [framer.live_ids() for framer in self.framers.values()])
 
     def _covered(self, matched: Iterable[int]) -> Coverage:
         queries = [registered.query for registered in self.session.queries]
         return Coverage(queries, self.session.source_streams, matched)
 
     def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[bytes]:
-        """Apply a batch of chunks, at a time of the runner's clock: packed results, and then `turn` has the rest.
+        """Apply a batch of chunks, at a time of the runner's clock: packed results, and then `result` has the rest.
 
         `place` is that of the next entry of the log.
         """
-        self.turn = turn = Turn()
+        self.result = result = BatchResult()
         begun = perf_counter_ns()
         self._reopen({arrival.stream for arrival in arrivals})
         for together in _together(arrivals):
             entry = self._take([arrivals[k] for k in together])
             if entry is not None:
-                turn.entries.append(Logged(place, entry, together))
+                result.entries.append(Logged(place, entry, together))
                 self._note(place, entry.latest, self._taken)
                 place += 1
             if self._undrained >= _DRAIN:
                 yield from self._results()
         if self.job.idle is not None:
-            self._hear({arrival.stream for arrival in arrivals}, now)
-            turn.wake_up = self._patience(now)
+            self._note_activity({arrival.stream for arrival in arrivals}, now)
+            result.wake_up = self._next_timeout(now)
         yield from self._results()
-        turn.expired = list(self._expired())
-        turn.held = self.session.live_triples
-        if self._rows > max(_FULL, _SPARSE * turn.held):
+        result.expired = list(self._expired())
+        result.held = self.session.live_triples
+        if self._rows > max(_FULL, _SPARSE * result.held):
             self._compact(place)
-        turn.standing = self._stand()
-        turn.micros = (perf_counter_ns() - begun) // 1000
+        result.positions = self._current_positions()
+        result.micros = (perf_counter_ns() - begun) // 1000
 
-    def _take(self, arrivals: Sequence[Arrival]) -> Entry | None:
+    def _take(self, arrivals: Sequence[Arrival]) -> LogEntry | None:
         """Apply chunks of one stream that belong together; their entry for the log, if they left rows."""
         stream = arrivals[0].stream
         entry = self._apply(stream, arrivals)
         if arrivals[-1].last:
             self.session.finish(stream, drain=self.job.drain)
-            self.standing.ended.append(stream)
+            self.positions.ended.append(stream)
         return entry
 
     def _reopen(self, streams: Collection[str]) -> None:
         """Take ended streams as running again, all of a batch before its first chunk is applied."""
-        for stream in [stream for stream in self.standing.ended if stream in streams]:
-            self.standing.ended.remove(stream)
-            self.standing.watermarks[stream] = self.session.reopen(stream)
+        for stream in [stream for stream in self.positions.ended if stream in streams]:
+            self.positions.ended.remove(stream)
+            self.positions.watermarks[stream] = self.session.reopen(stream)
 
-    def _apply(self, stream: str, arrivals: Sequence[Arrival]) -> Entry | None:
-        mode = self.standing.modes.get(stream)
+    def _apply(self, stream: str, arrivals: Sequence[Arrival]) -> LogEntry | None:
+        mode = self.positions.modes.get(stream)
         if arrivals[0].syntax:
             asked = mode_of(self.job.reading.options, arrivals[0].syntax)
-            mode = self.standing.modes.setdefault(stream, asked)
+            mode = self.positions.modes.setdefault(stream, asked)
             if mode != asked:
-                if self._speaks(stream):
-                    self.turn.rejects += [Reject(arrival.source, 0, 0, _MIXED, "") for arrival in arrivals]
+                if self._reports_shared_events(stream):
+                    self.result.rejects += [Reject(arrival.source, 0, 0, _MIXED, "") for arrival in arrivals]
                 blank = nothing(arrivals[0].source).pack(Arena())
                 arrivals = [arrival._replace(chunk=blank) for arrival in arrivals]
         if mode is None:  # the end of a stream that never began
             return None
         framer = self._framer(stream, mode)
         before = framer.state()
-        standing = self.standing.clocks.get(stream, NO_TIME), self.standing.watermarks.get(stream, NO_TIME)
+        position = self.positions.clocks.get(stream, NO_TIME), self.positions.watermarks.get(stream, NO_TIME)
         last = arrivals[-1].last
         chunks = [Chunk.unpack(arrival.chunk, self.session.arena) for arrival in arrivals]
-        self.turn.blanks += sum(chunk.blanks for chunk in chunks)
-        self.turn.untimed += sum(chunk.unnamed for chunk in chunks) if mode == GRAPHS else 0
+        self.result.blanks += sum(chunk.blanks for chunk in chunks)
+        self.result.untimed += sum(chunk.unnamed for chunk in chunks) if mode == GRAPHS else 0
         batches = []
         # What the framer still holds stays in the arena meanwhile.
         for batch in _framed(framer, chunks, last):
@@ -216,10 +216,10 @@ class Live:
         latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)
         if latest is None:
             return None
-        return Entry(stream, mode, latest, *standing, last, before)
+        return LogEntry(stream, mode, latest, *position, last, before)
 
-    def replay(self, place: int, entry: Entry) -> None:
-        """Apply an entry of the log again; what it leads to has been told before."""
+    def replay(self, place: int, entry: LogEntry) -> None:
+        """Apply an entry of the log again; its results were written before."""
         if entry.mode == SAVED:
             self._restore(place, entry)
             return
@@ -227,7 +227,7 @@ class Live:
         framer.restore(entry.before)
         self.session.push_events(EventBatch.empty(entry.stream, entry.clock))
         self._advance(entry.stream, entry.watermark)
-        chunks = [Chunk.unpack(chunk, self.session.arena) for chunk in parted(entry.chunks)]
+        chunks = [Chunk.unpack(chunk, self.session.arena) for chunk in split_blobs(entry.chunks)]
         rows = 0
         for batch in _framed(framer, [replace(chunk, rejects=()) for chunk in chunks], entry.last):
             self.session.push_events(batch)
@@ -238,20 +238,20 @@ class Live:
     def _compact(self, place: int) -> None:
         """Put the session in the place of a log most of whose rows are gone: by deletes, or beyond counts."""
         latest = max(noted.latest for noted in self._index)
-        self.turn.expired += [noted.place for noted in self._index]
+        self.result.expired += [noted.place for noted in self._index]
         self._index.clear()
         saved = self.session.save()
         starts = range(0, len(saved), _PART)
         for start in starts:
-            entry = Entry(
+            entry = LogEntry(
                 "", SAVED, latest, NO_TIME, NO_TIME, start == starts[-1], b"", saved[start : start + _PART]
             )
-            self.turn.entries.append(Logged(place, entry, ()))
+            self.result.entries.append(Logged(place, entry, ()))
             self._index.append(_Place(place, latest, 0))
             place += 1
         self._rows = 0
 
-    def _restore(self, place: int, entry: Entry) -> None:
+    def _restore(self, place: int, entry: LogEntry) -> None:
         self._index.append(_Place(place, entry.latest, 0))
         self._parts.append(bytes(entry.chunks))
         if entry.last:
@@ -267,17 +267,17 @@ class Live:
         self._index.append(_Place(place, latest, rows))
         self._rows += rows
 
-    def resume(self, standing: Standing) -> None:
-        """Go to where an earlier engine stood, after its log has been replayed."""
-        self.standing = standing
-        self._coverage = self._covered(standing.matched)
-        for stream, state in standing.framers.items():
-            self._framer(stream, standing.modes[stream]).restore(state)
-        for stream, clock in standing.clocks.items():
+    def resume(self, positions: Positions) -> None:
+        """Go on from the positions of an earlier engine, after its log has been replayed."""
+        self.positions = positions
+        self._coverage = self._covered(positions.matched)
+        for stream, state in positions.framers.items():
+            self._framer(stream, positions.modes[stream]).restore(state)
+        for stream, clock in positions.clocks.items():
             self.session.push_events(EventBatch.empty(stream, clock))
-        for stream, watermark in standing.watermarks.items():
+        for stream, watermark in positions.watermarks.items():
             self._advance(stream, watermark)
-        for stream in standing.ended:
+        for stream in positions.ended:
             self.session.finish(stream, drain=self.job.drain)
         self._forget()
 
@@ -285,54 +285,57 @@ class Live:
         """What is new in the answer, packed."""
         self._undrained = 0
         delta = self.query.drain()
-        self.turn.answers += len(delta)
+        self.result.answers += len(delta)
         return pack_results(self.query, self.session.arena, delta)
 
-    def _stand(self) -> Standing:
-        """Where the engine stands now."""
-        self.standing.framers = {stream: framer.state() for stream, framer in self.framers.items()}
-        self.standing.matched = self._coverage.matched
-        return self.standing
+    def _current_positions(self) -> Positions:
+        """The positions after the batch."""
+        self.positions.framers = {stream: framer.state() for stream, framer in self.framers.items()}
+        self.positions.matched = self._coverage.matched
+        return self.positions
 
     def _expired(self) -> Iterator[int]:
-        """The places of log entries that nothing can use any more; they are forgotten here."""
+        """The places of log entries that nothing can use any more; they leave the index here."""
         horizon = self.session.horizon()
         while horizon is not None and self._index and self._index[0].latest < horizon:
             gone = self._index.popleft()
             self._rows -= gone.rows
             yield gone.place
 
-    def _hear(self, streams: Collection[str], now: int) -> None:
-        """Note at which time of the runner's clock streams were heard, and go on without those silent for too long.
+    def _note_activity(self, streams: Collection[str], now: int) -> None:
+        """Note at which time of the runner's clock streams had input, and go on without those idle for too long.
 
-        A stream that has never been heard is waited for from the first batch on.
+        A stream that has had no input yet is waited for from the first batch on.
         """
         if self.job.idle is None:
             return
-        heard = self.standing.heard
+        last_active = self.positions.last_active
         for stream in self.session.source_streams:
-            heard[stream] = now if stream in streams else heard.get(stream, now)
-        clocks = self.standing.clocks
-        silent = [stream for stream in heard if now - heard[stream] >= self.job.idle]
-        awake = [clocks[stream] for stream in heard if stream not in silent and stream in clocks]
-        # Where all are silent, none holds the others: time goes to where the first of them is.
-        reached = min(awake) if awake else max(clocks.values(), default=NO_TIME)
+            last_active[stream] = now if stream in streams else last_active.get(stream, now)
+        clocks = self.positions.clocks
+        idle = [stream for stream in last_active if now - last_active[stream] >= self.job.idle]
+        active = [clocks[stream] for stream in last_active if stream not in idle and stream in clocks]
+        # Where all are idle, none holds the others: time goes to where the first of them is.
+        reached = min(active) if active else max(clocks.values(), default=NO_TIME)
         if reached != NO_TIME:
             reached -= duration(self.job.lateness)
-        for stream in silent:
-            if reached > self.standing.watermarks.get(stream, NO_TIME) and stream not in self.standing.ended:
-                self.standing.watermarks[stream] = reached
+        for stream in idle:
+            if (
+                reached > self.positions.watermarks.get(stream, NO_TIME)
+                and stream not in self.positions.ended
+            ):
+                self.positions.watermarks[stream] = reached
                 self._advance(stream, reached)
 
-    def _patience(self, now: int) -> int | None:
-        """When, by the runner's clock, some stream will have been silent for too long; None: never."""
+    def _next_timeout(self, now: int) -> int | None:
+        """When, by the runner's clock, the next stream will have been idle for too long; None: never."""
         if self.job.idle is None:
             return None
-        waits = [heard + self.job.idle for heard in self.standing.heard.values()]
-        return min((instant for instant in waits if instant > now), default=None)
+        timeouts = [instant + self.job.idle for instant in self.positions.last_active.values()]
+        return min((instant for instant in timeouts if instant > now), default=None)
 
-    def _speaks(self, stream: str) -> bool:
-        """Whether to speak of what all have in common: every shard knows all events, in every channel."""
+    def _reports_shared_events(self, stream: str) -> bool:
+        """Whether this shard and channel reports events and rejects, which all shards and channels have in common."""
         router, plain = self.job.reading.router, plain_stream(stream)
         first = router.shares.channels_of(router.query, plain)[0]
         return self.shard == 0 and stream == router.shares.stream_of(plain, first)
@@ -342,30 +345,30 @@ class Live:
             self.session.advance(show_instant(watermark), stream)
 
     def _push(self, batch: EventBatch) -> None:
-        if self._speaks(batch.stream):
-            self.turn.rejects += batch.rejects
-            self.turn.events += batch.events
-        self._coverage.look(batch.stream, batch, self.session.arena)
+        if self._reports_shared_events(batch.stream):
+            self.result.rejects += batch.rejects
+            self.result.events += batch.events
+        self._coverage.observe(batch.stream, batch, self.session.arena)
         self.session.push_events(batch)
         if batch.clock != NO_TIME:
-            self.standing.clocks[batch.stream] = batch.clock
+            self.positions.clocks[batch.stream] = batch.clock
         self.session.quarantine()
         late = self.session.late()
-        if self._speaks(batch.stream):
-            self.turn.late += [replace(event, stream=plain_stream(event.stream)) for event in late]
+        if self._reports_shared_events(batch.stream):
+            self.result.late += [replace(event, stream=plain_stream(event.stream)) for event in late]
 
     def _forget(self) -> None:
         self.query.drain()
         self.session.late()
         self.session.quarantine()
 
-    def _framer(self, stream: str, mode: Any) -> Framer | Stamped:
+    def _framer(self, stream: str, mode: Any) -> Framer | TimestampedFramer:
         if stream not in self.framers:
             options, arena = self.job.reading.options, self.session.arena
             # Blank nodes are of the stream, whatever the channel through which they come.
             name = plain_stream(stream)
             if mode == EVENTS:
-                made: Framer | Stamped = Stamped(name, arena)
+                made: Framer | TimestampedFramer = TimestampedFramer(name, arena)
             else:
                 made = Framer(
                     name,
@@ -396,9 +399,9 @@ def mode_of(options: ReadOptions, syntax: Any) -> str:
     return EVENTS if syntax == EVENTS else options.mode_for(syntax)
 
 
-def _framed(framer: Framer | Stamped, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
+def _framed(framer: Framer | TimestampedFramer, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
     """The events that chunks complete, and those that the end of the stream completes."""
-    if isinstance(framer, Stamped):
+    if isinstance(framer, TimestampedFramer):
         yield framer.frame(chunks)
         return
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""The job of a query on Spark: what every task must know."""
+"""The sharded job of a query on Spark: what every task needs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _DERIVES = "a query that reads a derived stream runs beside the query that makes
 
 
 @dataclass(frozen=True)
-class Job:
-    """What every task must know: the query, and how the events of its streams are made."""
+class ShardedJob:
+    """What every task needs: the query, its shards, and how the events of its streams are made."""
 
     text: str
     stream: str | None
@@ -50,8 +50,8 @@ class Job:
         clocked: bool = False,
         derive: Sequence[str] = (),
         **more: Any,
-    ) -> Job:
-        """A job for a query, spread over at most so many shards; what is wrong with the text is told here."""
+    ) -> ShardedJob:
+        """A job for a query, spread over at most so many shards; an error in the text is raised here."""
         session = Session(lateness=more.get("lateness", 0))
         for producer in derive:
             made = output_of(session.register(producer, stream=stream).query)
@@ -74,7 +74,7 @@ class Job:
 
     @property
     def asked(self) -> Query:
-        """The query as a shard asks it."""
+        """The query as a shard evaluates it."""
         return self.reading.router.shares.in_a_cell(self.reading.router.query)
 
     @property
@@ -95,5 +95,5 @@ class Job:
 def _shares(query: Query, options: ReadOptions, shards: int, sizes: Mapping[int, float] | None) -> Shares:
     """How a query is spread, given how its events are read."""
     if query.per_event and options.per_event > 1 and shards > 1:
-        return Shares(reason="events of several lines are known only to one that has seen all lines before")
+        return Shares(reason="events of several lines need a shard that has read all lines before")
     return plan_shares(query, shards, sizes)

@@ -1,7 +1,7 @@
 """Side outputs as streams of their own: what came too late, and what was refused.
 
 The folders that `run` is given as `late` and `quarantine` fill with files of JSON lines, one for each batch and shard
-that has something to tell. A file appears at once and whole, and a batch that is run again writes it again under the
+that has something to write. A file appears at once and whole, and a batch that is run again writes it again under the
 same name: whoever reads the folder sees each record once.
 """
 
@@ -30,7 +30,7 @@ def read_late(spark: SparkSession, folder: str, **options: str) -> DataFrame:
 def read_quarantine(spark: SparkSession, folder: str, **options: str) -> DataFrame:
     """The streaming frame of input that was refused, with the columns of `QUARANTINE_SCHEMA`.
 
-    `source`, `line` and `column` say where it was (0 where that is not known), `reason` why, and `text` how it begins.
+    `source`, `line` and `column` are where it was (0 where that is not known), `reason` why, and `text` how it begins.
     `options` are those of Spark's file source.
     """
     return _lines(spark, folder, QUARANTINE_SCHEMA, options)

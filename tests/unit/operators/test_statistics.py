@@ -1,4 +1,4 @@
-"""What the matcher learns from the data: orders by measured fan-out, and ways around hubs."""
+"""Statistics: orders by measured fan-out, and ways around hubs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Bench:
         s, p, o = (np.array([triple[k] for triple in triples], np.int64) for k in range(3))
         one = np.ones(count, np.int64)
         rows = Rows(one * self.time, one, one * 0, s, p, o, one)
-        self.home.feed(STREAM, rows, self.time, self.time)
+        self.home.push(STREAM, rows, self.time, self.time)
         self.home.run(self.intern)
         return int(matcher.counters[WALKED]) - before, len(self.view.poll())
 
@@ -67,7 +67,7 @@ def test_orders_follow_what_was_measured():
     bench.push([(8000, 1, 999)])
     matcher = bench.home.matcher(bench.intern)
     assert matcher.counters[INSERTED] > 3_000
-    fanout = bench.home._learner.habits.of(0)
+    fanout = bench.home._collector.statistics.of(0)
     assert fanout[1, 1] > 100 * fanout[2, 2]
     work, found = bench.push([(8001, 1, 25)])
     assert (work, found) == (0, 0)
