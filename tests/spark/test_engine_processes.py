@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -140,3 +142,16 @@ def test_an_engine_process_that_ended_just_now_is_replaced(
 def _served(own: socket.socket) -> None:
     with Connection(own.detach()) as channel:
         engine_processes._answer(channel, engine_processes.EngineCache())
+
+
+def test_a_process_that_has_ended_is_not_alive_before_its_parent_has_collected_it() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    end = time.monotonic() + 10
+    while engine_processes._alive(child) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not engine_processes._alive(child)
+    os.waitpid(child, 0)
+    assert not engine_processes._alive(child)
+    assert engine_processes._alive(os.getpid())

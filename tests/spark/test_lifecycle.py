@@ -90,7 +90,7 @@ def test_a_run_that_is_killed_and_gone_on_with_has_each_batch_once_in_every_outp
 
     def check(parts: int) -> None:
         local = tmp_path / f"local-{parts}.jsonl"
-        assert _main([*common, "--out", str(local)]) == 0
+        assert _main([*common, "--out", str(local), "--force"]) == 0
         assert rows(out) == rows(local)
         lines = [json.loads(line)["line"] for line in bad.read_bytes().splitlines()]
         assert sorted(lines) == sorted([41 * k for k in range(1, 7)] + [21] * (parts - 1))

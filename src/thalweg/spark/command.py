@@ -72,8 +72,8 @@ def run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     outcome.late = max(outcome.late, late.count)
     outcome.unchanged = resumes and not progress.sums and not outcome.interrupted
     seen = seen_of(job, progress.sums, quarantine, late)
-    # What a run that goes on has not seen, the runs before it may have.
-    seen = replace(seen, unmatched=[]) if resumes else seen
+    # A batch also reports what the runs before it matched; without one, nothing is known.
+    seen = replace(seen, unmatched=[]) if outcome.unchanged else seen
     conclude(outcome, job, seen, endless=options.follow or resumes)
     return outcome
 

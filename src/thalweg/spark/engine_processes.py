@@ -256,11 +256,15 @@ def _release_files(keep: int) -> None:
 
 
 def _alive(process: int) -> bool:
+    """Whether a process runs; one that has ended does not, also while its parent has not collected it (a zombie)."""
     try:
         os.kill(process, 0)
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:  # no /proc here
+        return True
     except OSError:
         return False
-    return True
+    return state[0] not in ("Z", "X")
 
 
 def serve(server: socket.socket, wanted: Callable[[], bool]) -> None:
