@@ -150,7 +150,7 @@ class Framer:
         return self._emit_triples(self._statements // self.per_event, rejects)
 
     def _emit_triples(self, complete: int, rejects: tuple[Reject, ...]) -> EventBatch:
-        event, graph, s, p, o = self._take(complete)
+        columns = self._take(complete)
         first, self._emitted = self._emitted, complete
         times = self._times(np.arange(first, complete))
         if complete > first:
@@ -158,19 +158,13 @@ class Framer:
             if self._clock > LAST:
                 reason = f"event {complete - 1} is beyond the year 9999: raise the rate"
                 raise DataError(reason, source=self._source)
-        return EventBatch(
-            self.stream,
-            times[event - first],
-            event,
-            graph,
-            s,
-            p,
-            o,
-            self._clock,
-            rejects,
-            event_time=times,
-            first_event=first,
-        )
+        return self._batch(columns, times, first, rejects)
+
+    def _batch(self, columns: Columns, times: Ids, first: int, rejects: tuple[Reject, ...]) -> EventBatch:
+        """Rows of whole events, with the times of all events from number `first` on, also of those without rows."""
+        event, graph, s, p, o = columns
+        rows = times[event - first], event, graph, s, p, o
+        return EventBatch(self.stream, *rows, self._clock, rejects, event_time=times, first_event=first)
 
     def _times(self, event: Ids) -> Ids:
         times = event * self._whole
@@ -203,20 +197,7 @@ class Framer:
         # Events without rows count too: whether one is late must not depend on what queries want.
         times = np.where(timed, times, NO_TIME)
         self._clock = max(self._clock, int(times.max(initial=NO_TIME)))
-        event, graph, s, p, o = columns
-        return EventBatch(
-            self.stream,
-            times[event - first],
-            event,
-            graph,
-            s,
-            p,
-            o,
-            self._clock,
-            rejects,
-            event_time=times,
-            first_event=first,
-        )
+        return self._batch(columns, times, first, rejects)
 
     def _untimed(self, graphs: Ids) -> tuple[Reject, ...]:
         assert self.arena is not None
