@@ -163,6 +163,22 @@ def test_an_output_that_was_changed_is_refused_and_left_alone(tmp_path: Path) ->
     assert (tmp_path / "out.jsonl").read_bytes() == changed[1:] + b"\n"
 
 
+def test_what_somebody_has_added_to_an_output_is_moved_and_not_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver = begun(tmp_path)
+    driver.done = BATCHES - 1
+    whole = (tmp_path / "out.jsonl").read_bytes()
+    with (tmp_path / "out.jsonl").open("ab") as file:
+        file.write(b"a remark\n")
+    ledger = Ledger(driver.checkpoint, Sinks.paths(driver.job))
+    assert ledger.cut(BATCHES)
+    assert (tmp_path / "out.jsonl").read_bytes() == whole
+    (kept,) = driver.checkpoint.glob("thalweg-cut-*out.jsonl")
+    assert kept.read_bytes() == b"a remark\n"
+    assert str(kept) in capsys.readouterr().err
+
+
 def test_an_output_that_is_gone_is_missed(tmp_path: Path) -> None:
     driver = begun(tmp_path)
     (tmp_path / "late.jsonl").unlink()

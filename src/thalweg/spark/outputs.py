@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, NamedTuple
@@ -113,8 +116,21 @@ class Ledger:
             elif Mark.of(path, mark.length) != mark:
                 continue  # an output of earlier runs, which somebody has changed or taken away since
             if path.exists() and path.stat().st_size > mark.length:
-                os.truncate(path, mark.length)
+                self._move_tail(path, mark.length, batch)
         return True
+
+    def _move_tail(self, path: Path, length: int, batch: int) -> None:
+        """Cut a file. What is cut off goes to a file beside the checkpoint: somebody else may have added to it."""
+        names = (self.file.with_name(f"thalweg-cut-{batch}-{k}-{path.name}") for k in count())
+        kept = next(name for name in names if not name.exists())
+        with path.open("rb") as source, kept.open("wb") as target:
+            source.seek(length)
+            shutil.copyfileobj(source, target)
+        _sync(kept)
+        os.truncate(path, length)
+        print(
+            f"thalweg: {path}: rows of a batch that was not committed were moved to {kept}", file=sys.stderr
+        )
 
     def note(self, batch: int) -> None:
         """Note that a batch is in the outputs."""
