@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.algebra.terms import Const
-from thalweg.algebra.windows import Count
 from thalweg.answers import ContinuousQuery, Late, Stats, Stream
 from thalweg.errors import DataError, UsageError, warn
 from thalweg.instants import duration, instant, show_instant
@@ -24,11 +22,12 @@ from thalweg.operators.derived import DerivedStreams
 from thalweg.operators.streamset import Strategy, Streamset
 from thalweg.operators.views import View
 from thalweg.plan.program import store_key
+from thalweg.plan.pruning import pruning_of
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.ntriples import BlankNodes, Reader
-from thalweg.rdf.prune import Prune, Signature
+from thalweg.rdf.prune import Prune
 from thalweg.saving import Parts, pack_parts, unpack_parts
 
 Ints = NDArray[np.int64]
@@ -183,27 +182,9 @@ class Session:
         return home
 
     def prune(self) -> Prune:
-        """What the registered queries can use of a stream: all that a reader has to keep.
-
-        That is everything where a window counts: what no pattern wants still pushes other elements out.
-        """
+        """What the registered queries can use of a stream: all that a reader has to keep."""
         if self._prune is None:
-            # No reader brings the triples of a derived stream.
-            read = [
-                (registered.query, source)
-                for registered in self._queries
-                for source in registered.query.sources
-                if not all(stream in self._derived for stream in source.streams)
-            ]
-            if any(isinstance(source.window, Count) for _, source in read):
-                self._prune = Prune.everything()
-            else:
-                self._prune = Prune.of(
-                    Signature(*(t.text.encode() if isinstance(t, Const) else None for t in pattern.terms))
-                    for query, source in read
-                    for pattern in query.patterns
-                    if query.sources[pattern.source] is source
-                )
+            self._prune = pruning_of((registered.query for registered in self._queries), self._derived)
         return self._prune
 
     # Events

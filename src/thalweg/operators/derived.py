@@ -114,7 +114,7 @@ class DerivedStreams:
         self._events: dict[str, int] = {}
         self._order: tuple[str, ...] = ()
 
-    def __contains__(self, stream: str) -> bool:
+    def __contains__(self, stream: object) -> bool:
         return stream in self._producers
 
     def __len__(self) -> int:
