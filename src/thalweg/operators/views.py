@@ -30,7 +30,7 @@ from thalweg.rdf.arena import Arena
 Ints = NDArray[np.int64]
 GAP = 2
 SIGNS = {0: "0", 1: "+", -1: "-", GAP: "gap"}
-MOST_REPORTS = 10_000_000
+MOST_REPORTS = 1_000_000
 """Reports of RSTREAM that one step of time may ask for."""
 
 
