@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -236,6 +237,10 @@ def _run_engine_process(server: socket.socket, path: Path, parent: int) -> NoRet
         # Nothing of the worker may run in its copy, whatever happened: the next batch starts another process.
         with suppress(OSError):
             path.unlink(missing_ok=True)
+            if not _alive(
+                parent
+            ):  # nobody uses the folder any more: a worker that was killed may have left a draft
+                shutil.rmtree(path.parent, ignore_errors=True)
             path.parent.rmdir()
         os._exit(failed)
 
