@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -155,3 +156,21 @@ def test_a_process_that_has_ended_is_not_alive_before_its_parent_has_collected_i
     os.waitpid(child, 0)
     assert not engine_processes._alive(child)
     assert engine_processes._alive(os.getpid())
+
+
+def test_a_long_name_of_the_temporary_folder_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a socket has at most 107 bytes."""
+    long = tmp_path / ("x" * 60)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    folder = engine_processes._folder()
+    try:
+        assert len(str(folder / f".{'0' * 16}-99-4194304")) <= 107
+    finally:
+        with suppress(OSError):
+            folder.rmdir()
+    monkeypatch.setattr(engine_processes, "_LONGEST_BASE", 10**6)
+    assert engine_processes._channel(("0" * 32, 0)) is None
+    assert list(long.iterdir()) == []

@@ -31,6 +31,8 @@ StateVersion = tuple[int, int]
 IDLE_SECONDS = float(os.environ.get("THALWEG_KEEPER_SECONDS", "600"))
 """Seconds without a request after which an engine process ends."""
 _POLL_SECONDS = 2.0
+_LONGEST_BASE = 44
+"""Bytes of the name of the temporary folder: with those of a socket in it there are at most 107."""
 
 
 class Engine(Protocol):
@@ -192,13 +194,18 @@ def _channel(key: ShardKey) -> Connection | None:
         try:
             _start(path)
         except OSError:
+            with suppress(OSError):
+                path.parent.rmdir()  # unless others use it
             return None
     return None
 
 
 def _folder() -> Path:
     """The folder of the sockets, of this user and of the processes that have the same parent as this one."""
-    folder = Path(tempfile.gettempdir()) / f"thalweg-{os.getuid()}-{os.getppid()}"
+    base = tempfile.gettempdir()
+    if len(os.fsencode(base)) > _LONGEST_BASE and os.access("/tmp", os.W_OK):
+        base = "/tmp"
+    folder = Path(base) / f"thalweg-{os.getuid()}-{os.getppid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     state = folder.stat()
     if state.st_uid != os.getuid() or state.st_mode & 0o077:
