@@ -47,6 +47,8 @@ class Tap:
         The order of events, and with `texts` also that of the triples of an event, does not depend on how the input
         came in batches.
         """
+        if not self._waiting:
+            return Rows.empty()
         delta = Delta.concat(self._waiting, _TRIPLE)
         complete = delta.at <= until
         rest = delta[~complete]

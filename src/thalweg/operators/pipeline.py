@@ -36,6 +36,8 @@ class Operator(Protocol):
     """The cells of a row that comes out."""
     replayable: bool
     """Whether the state follows from the content of windows."""
+    linear: bool
+    """Whether it takes rows one by one. One that is not nets its result, and needs all rows of an event at once."""
 
     def step(self, changes: Changes) -> Changes:
         """Takes changes in time order; gives the changes of the operator's result."""
@@ -83,6 +85,7 @@ class DistinctRows:
     """DISTINCT: a row comes with its first copy and goes with its last."""
 
     replayable = True
+    linear = False
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -137,7 +140,7 @@ class DistinctRows:
 class ConstructTriples:
     """CONSTRUCT's template: a solution becomes triples. Nothing is kept but the constants."""
 
-    replayable = True
+    replayable = linear = True
     width = 3
     held = nbytes = 0
 
@@ -207,9 +210,9 @@ class Pipeline:
         return all(operator.replayable for operator in self._operators)
 
     @property
-    def stateful(self) -> bool:
-        """Whether an operator needs all rows of an event at once."""
-        return any(not isinstance(operator, ConstructTriples) for operator in self._operators)
+    def linear(self) -> bool:
+        """Whether all operators take rows one by one."""
+        return all(operator.linear for operator in self._operators)
 
     def schedule(self, spans: Spans) -> None:
         """Takes solutions with their lives; their cells may be reused afterwards."""
@@ -225,7 +228,8 @@ class Pipeline:
         changes = self._timeline.pop(until)
         for operator in self._operators:
             changes = operator.step(changes)
-        return changes.consolidated()
+        netted = self._operators and not self._operators[-1].linear
+        return changes if netted else changes.consolidated()
 
     def event_rows(self, event: Ints, rows: Ints) -> tuple[Ints, Ints]:
         """The answers of whole events, each alone: for each row, the solution that it is of, and it."""

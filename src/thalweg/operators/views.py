@@ -408,7 +408,7 @@ class EventView(View):
 
     def step(self, spans: Spans) -> None:
         """Takes solutions. Where an operator needs all of an event, they wait: an event may come in parts."""
-        if not self._pipeline.stateful:
+        if self._pipeline.linear:
             self._answer(spans)
         elif len(spans):
             self._parts.append(Spans(spans.cells.copy()))

@@ -172,3 +172,13 @@ def test_compaction_after_each_step_changes_nothing(
 @cases
 def test_an_operator_that_cannot_be_replayed_says_so(case: Case) -> None:
     assert case.make(Arena()).replayable
+
+
+@cases
+@given(history=histories())
+def test_an_operator_that_is_not_linear_nets_its_result(case: Case, history: list[Signed]) -> None:
+    arena = Arena()
+    operator = case.make(arena)
+    out = shown(arena, operator.step(changes(arena, history)))
+    if not operator.linear:
+        assert len({(time, row) for time, _, row in out}) == len(out)
