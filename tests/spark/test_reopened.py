@@ -141,13 +141,19 @@ def test_streams_that_go_on_together_wait_for_each_other(tmp_path: Path, shards:
     assert told([row for row in run.play.rows if row.at >= 24_000]) == told(expected)
 
 
-def test_a_stream_that_goes_on_alone_leaves_what_comes_behind_it_late(tmp_path: Path) -> None:
-    folders = {S: tmp_path / "s", T: tmp_path / "t"}
+def ended_streams(folder: Path) -> tuple[dict[str, Path], Run]:
+    """A run over two streams of ten events each that has come to its end, and their folders."""
+    folders = {S: folder / "s", T: folder / "t"}
     run = finite(job_of(TWO), folders)
-    for folder in folders.values():
-        folder.mkdir()
-        (folder / "a.nt").write_bytes(chain(0, 10))
+    for own in folders.values():
+        own.mkdir()
+        (own / "a.nt").write_bytes(chain(0, 10))
     run.to_the_end()
+    return folders, run
+
+
+def test_a_stream_that_goes_on_alone_leaves_what_comes_behind_it_late(tmp_path: Path) -> None:
+    folders, run = ended_streams(tmp_path)
     (folders[S] / "b.nt").write_bytes(chain(10, 100))
     run.to_the_end()
     before = len(run.play.rows)
@@ -211,12 +217,7 @@ def test_a_session_that_was_saved_at_the_end_of_its_stream_goes_on(
 
 
 def test_a_run_that_ended_can_be_followed_and_its_streams_wait_for_each_other(tmp_path: Path) -> None:
-    folders = {S: tmp_path / "s", T: tmp_path / "t"}
-    run = finite(job_of(TWO), folders)
-    for folder in folders.values():
-        folder.mkdir()
-        (folder / "a.nt").write_bytes(chain(0, 10))
-    run.to_the_end()
+    folders, run = ended_streams(tmp_path)
     run.options = {"settle": "0"}
     assert run.to_the_end() == 1, "both streams are reopened at once"
     assert run.to_the_end() == 0

@@ -9,55 +9,20 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from thalweg.cli import _main
-
-EX = "http://ex/"
-PEOPLE = [
-    f"<{EX}ann> <{EX}knows> <{EX}ben> .",
-    f"<{EX}ben> <{EX}knows> <{EX}cem> .",
-    f"<{EX}cem> <{EX}knows> <{EX}dora> .",
-]
-FRIENDS = f"SELECT ?a ?c FROM STREAM <{EX}people> [RANGE 10] {{ ?a <{EX}knows> ?b . ?b <{EX}knows> ?c }}"
-TIME = "<http://www.w3.org/ns/prov#generatedAtTime>"
-
-
-@dataclass
-class Done:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[tuple[str, str, dict[str, str]]]:
-        return [(row["at"], row["op"], row["bindings"]) for row in map(json.loads, self.out.splitlines())]
-
-
-Run = Callable[..., Done]
+from tests.unit.cli.commands import EX, FRIENDS, PEOPLE, TIME, Commands
 
 
 @pytest.fixture
 def thalweg(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
-) -> Run:
+) -> Commands:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "friends.rq").write_text(FRIENDS)
-    (tmp_path / "people.nt").write_text("\n".join(PEOPLE) + "\n")
-
-    def run(*arguments: str) -> Done:
-        capsysbinary.readouterr()
-        code = _main(arguments)
-        out, err = capsysbinary.readouterr()
-        return Done(code, out.decode(), err.decode())
-
-    return run
+    return Commands(tmp_path, capsysbinary)
 
 
 def command(arguments: Sequence[str], **options: object) -> subprocess.Popen[bytes]:

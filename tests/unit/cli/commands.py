@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,8 +40,8 @@ class Done:
         return [line.removeprefix("thalweg: ") for line in self.err.splitlines()]
 
     @property
-    def rows(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.out.splitlines()]
+    def rows(self) -> list[tuple[str, str, dict[str, str]]]:
+        return [(row["at"], row["op"], row["bindings"]) for row in map(json.loads, self.out.splitlines())]
 
 
 class Commands:
@@ -63,10 +61,10 @@ class Commands:
     def run(self, path: str = "people.nt", *options: str, query: str = "friends.rq") -> Done:
         return self("run", query, "--stream", f"{STREAM}={path}", *options)
 
-    def files(self, below: Sequence[str] = (".",)) -> dict[str, bytes]:
+    def files(self) -> dict[str, bytes]:
         """All regular files of the folder with their content."""
         return {
             str(path.relative_to(self.folder)): path.read_bytes()
             for path in sorted(self.folder.rglob("*"))
-            if path.is_file() and os.path.exists(path)
+            if path.is_file()
         }
