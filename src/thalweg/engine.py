@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.answers import ContinuousQuery, Late, Stats, Stream
-from thalweg.errors import DataError, UsageError, warn
+from thalweg.errors import UsageError, warn
 from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
@@ -484,9 +484,7 @@ class Session:
 
     def _reject(self, rejects: tuple[Reject, ...]) -> None:
         if self._on_error == "fail":
-            first = rejects[0]
-            place = {"line": first.line or None, "column": first.column or None}  # 0 is an unknown one
-            raise DataError(first.reason, source=first.source, **place)
+            raise rejects[0].error()
         self.stats.quarantined += len(rejects)
         self._kept.quarantine.extend(rejects)
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from thalweg.algebra.nodes import Pattern
 from thalweg.errors import DataError, UsageError
@@ -15,6 +16,7 @@ from thalweg.io.job import Job
 from thalweg.io.sniff import holds_data, is_misnamed, likely_cause
 from thalweg.io.writers import Records
 from thalweg.rdf.arena import Arena
+from thalweg.rdf.chunk import Reject
 from thalweg.rdf.ntriples import Reader
 from thalweg.rdf.prune import Prune
 
@@ -144,7 +146,7 @@ def _refused(outcome: Outcome, job: Job, seen: Seen, lost: Collection[str]) -> I
             why = "no statement has a graph and a time" if outcome.untimed else "no line could be read"
             yield f"no usable input in <{stream}>: {_list(files)}: {why}"
     if seen.quarantine.first is not None and job.outputs.quarantine is None:
-        yield f"malformed input, e.g. {place(seen.quarantine.first)} (--quarantine PATH keeps all of it)"
+        yield f"malformed input, e.g. {error_of(seen.quarantine.first)} (--quarantine PATH keeps all of it)"
     others = ((file, _cause(file, reject)) for file, reject in rejects.items() if file not in explained)
     for file, cause in islice(((file, cause) for file, cause in others if cause), _SHOWN):
         yield f"{file}: {cause}"
@@ -179,9 +181,9 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
         )
 
 
-def _cause(file: str, reject: object = None, *, whole: bool = False) -> str | None:
+def _cause(file: str, reject: Reject | dict[str, Any] | None = None, *, whole: bool = False) -> str | None:
     """Why a file, or something in it, may have been refused, and what to do."""
-    reason = "" if reject is None else place(reject)
+    reason = "" if reject is None else str(error_of(reject))
     if "breaks off" in reason:
         lost = "was not written or copied to its end" if "ended before" in reason else "is damaged"
         return f"the gzip file {lost}: make it again (gzip -t tests it)"
@@ -204,18 +206,9 @@ def explained(error: DataError) -> str:
     return f"{error} ({cause})" if cause else str(error)
 
 
-def error_of(reject: object) -> DataError:
-    """The error of a run that malformed input ends."""
-    cells = reject if isinstance(reject, dict) else vars(reject)
-    place = {name: cells[name] or None for name in ("source", "line", "column")}
-    return DataError(cells["reason"], **place)
-
-
-def place(reject: object) -> str:
-    """Where and why a piece of input was refused."""
-    cells = reject if isinstance(reject, dict) else vars(reject)
-    where = ":".join(str(cells[key]) for key in ("source", "line", "column") if cells[key])
-    return f"{where}: {cells['reason']}"
+def error_of(reject: Reject | dict[str, Any]) -> DataError:
+    """The error about a piece of input that was refused, which tasks of Spark leave as JSON."""
+    return (Reject(**reject) if isinstance(reject, dict) else reject).error()
 
 
 def untimed_statement(job: Job) -> DataError:

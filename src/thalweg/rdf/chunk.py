@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from thalweg.errors import DataError
 from thalweg.kernels.times import NO_TIME
 from thalweg.rdf.arena import Arena, FrontCoded, Ids
 
@@ -31,6 +32,12 @@ class Reject:
     column: int
     reason: str
     text: str
+
+    def error(self) -> DataError:
+        """The error of a run that malformed input ends; a line or column of 0 is unknown."""
+        return DataError(
+            self.reason, source=self.source or None, line=self.line or None, column=self.column or None
+        )
 
 
 @dataclass(frozen=True)
