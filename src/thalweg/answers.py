@@ -11,7 +11,7 @@ from thalweg.algebra.query import Query
 from thalweg.kernels.times import NO_TIME
 from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import Delta, View
-from thalweg.plan.program import shown_variables
+from thalweg.plan.compile import shown_variables
 from thalweg.rdf.arena import Arena
 
 _MANY = 1 << 10
@@ -79,9 +79,9 @@ class ContinuousQuery:
     ) -> None:
         """`tidy` is called when many rows have been taken, whose texts nobody else may use."""
         self.query = query
-        graph = query.template is not None  # its constants are in its triples
-        self.names = query.columns if graph else shown_variables(query)
-        self.fixed = {} if graph else {name: c.text for name, c in query.fixed if name in query.select}
+        whole = query.template is not None or not query.flat  # constants are in the rows
+        self.names = query.columns if whole else shown_variables(query)
+        self.fixed = {} if whole else {name: c.text for name, c in query.fixed if name in query.select}
         self.view = view
         self.home = home
         self._arena = arena

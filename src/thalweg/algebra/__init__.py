@@ -1,21 +1,43 @@
 """The logical form of a query: what every front end produces and every plan begins with."""
 
-from thalweg.algebra.nodes import Bgp, Construct, Distinct, Empty, Equality, Extend, Filter, Node, Project
+from thalweg.algebra.nodes import (
+    Ask,
+    Bgp,
+    Construct,
+    Distinct,
+    Empty,
+    Exists,
+    Extend,
+    Filter,
+    Fixed,
+    Join,
+    LeftJoin,
+    Minus,
+    Node,
+    Project,
+    Union,
+    Values,
+)
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.scope import Scope, scope_of
 from thalweg.algebra.terms import Const, Pattern, Term, Var
 from thalweg.algebra.windows import Count, Now, Range, Report, Unbounded, Window
 
 __all__ = [
+    "Ask",
     "Bgp",
     "Const",
     "Construct",
     "Count",
     "Distinct",
     "Empty",
-    "Equality",
+    "Exists",
     "Extend",
     "Filter",
+    "Fixed",
+    "Join",
+    "LeftJoin",
+    "Minus",
     "Node",
     "Now",
     "Pattern",
@@ -27,6 +49,8 @@ __all__ = [
     "Source",
     "Term",
     "Unbounded",
+    "Union",
+    "Values",
     "Var",
     "Window",
     "scope_of",

@@ -10,43 +10,103 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from thalweg.algebra.expressions import Expression
 from thalweg.algebra.terms import Const, Pattern, Var
 
 
 @dataclass(frozen=True, slots=True)
-class Equality:
-    """A condition that leaves a variable one value: `?k = <iri>` or `sameTerm(?k, ...)`."""
+class Bgp:
+    """A basic graph pattern: the join of triple patterns, each over a source of the query.
 
-    variable: str
-    value: Const
-    line: int = 1
-    column: int = 1
+    Without a pattern it has one solution, which binds nothing.
+    """
 
-    def __str__(self) -> str:
-        return f"?{self.variable} = {self.value}"
+    patterns: tuple[Pattern, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Bgp:
-    """A basic graph pattern: the join of triple patterns, each over a source of the query."""
+class Values:
+    """Solutions that the query lists; None is a variable that a solution leaves unbound."""
 
-    patterns: tuple[Pattern, ...]
+    names: tuple[str, ...]
+    rows: tuple[tuple[Const | None, ...], ...]
 
     def __post_init__(self) -> None:
-        if not self.patterns:
-            raise ValueError("a query has at least one pattern and one source")
+        if any(len(row) != len(self.names) for row in self.rows):
+            raise ValueError("a row of VALUES has a value or UNDEF for each variable")
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """The compatible pairs of solutions."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class LeftJoin:
+    """OPTIONAL: the compatible pairs that fulfil the condition, and the left solutions that are in none."""
+
+    left: Node
+    right: Node
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The solutions of all inputs."""
+
+    inputs: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise ValueError("a union has at least one input")
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    """The left solutions without a compatible right one that shares a bound variable with them."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The left solutions for which the right group has a solution, or, if `negated`, has none.
+
+    Variables of the left solution are visible everywhere in the right group. With a `mark`, all left solutions stay, and
+    that variable has the answer as a boolean.
+    """
+
+    left: Node
+    right: Node
+    negated: bool = False
+    mark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The solutions of the input that fulfil all conditions."""
+    """The solutions of the input that fulfil a condition; `line` and `column` are where it is written."""
 
     input: Node
-    conditions: tuple[Equality, ...]
+    condition: Expression
+    line: int = 1
+    column: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Extend:
+    """BIND: the solutions of the input with one more variable, which stays unbound where its expression fails."""
+
+    input: Node
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
     """The solutions of the input, each with the same values of variables that a rule replaced by constants."""
 
     input: Node
@@ -87,6 +147,13 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class Ask:
+    """One solution that binds nothing, while the input has some."""
+
+    input: Node
+
+
+@dataclass(frozen=True, slots=True)
 class Construct:
     """The set of the triples that a template gives for the solutions of the input.
 
@@ -107,15 +174,53 @@ class Construct:
             raise ValueError("a template is made of what a solution keeps")
 
 
-Node = Bgp | Filter | Extend | Empty | Project | Distinct | Construct
-N = TypeVar("N", Bgp, Filter, Extend, Empty, Project, Distinct, Construct)
+Leaf = Bgp | Values
+Unary = Filter | Extend | Fixed | Empty | Project | Distinct | Ask | Construct
+Node = Leaf | Unary | Join | LeftJoin | Union | Minus | Exists
+N = TypeVar("N", bound=Node)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The inputs of a node, from left to right."""
+    match node:
+        case Bgp() | Values():
+            return ()
+        case Union():
+            return node.inputs
+        case Join() | LeftJoin() | Minus() | Exists():
+            return (node.left, node.right)
+    return (node.input,)
+
+
+def with_children(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """The node over other inputs; the same object where they are the same."""
+    if all(new is old for new, old in zip(inputs, children(node), strict=True)):
+        return node
+    match node:
+        case Union():
+            return Union(inputs)
+        case Join() | LeftJoin() | Minus() | Exists():
+            return replace(node, left=inputs[0], right=inputs[1])
+        case Bgp() | Values():
+            return node
+    return replace(node, input=inputs[0])
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """A node and all nodes below it, from the top down."""
+    """A node and all nodes below it, from the top down and from left to right."""
+    pending = [node]
+    while pending:
+        found = pending.pop()
+        yield found
+        pending.extend(reversed(children(found)))
+
+
+def spine(node: Node) -> Iterator[Node]:
+    """A node and what is below it, down to the first node that has not exactly one input."""
     yield node
-    if not isinstance(node, Bgp):
-        yield from walk(node.input)
+    while len(inputs := children(node)) == 1:
+        (node,) = inputs
+        yield node
 
 
 def find(node: Node, kind: type[N]) -> N | None:
@@ -125,11 +230,7 @@ def find(node: Node, kind: type[N]) -> N | None:
 
 def transform(node: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with each node changed, from the bottom up; the same object where nothing changes."""
-    if not isinstance(node, Bgp):
-        below = transform(node.input, change)
-        if below is not node.input:
-            node = replace(node, input=below)
-    return change(node)
+    return change(with_children(node, tuple(transform(below, change) for below in children(node))))
 
 
 def leaves(node: Node) -> tuple[Pattern, ...]:
@@ -148,3 +249,20 @@ def with_leaves(node: Node, patterns: tuple[Pattern, ...]) -> Node:
         return found if found.patterns == tuple(taken) else Bgp(tuple(taken))
 
     return transform(node, change)
+
+
+def is_flat(node: Node) -> bool:
+    """Whether the tree is a basic graph pattern under a projection: one match unit for each connected part serves it."""
+    flat = (Bgp, Fixed, Empty, Project, Distinct, Construct)
+    found = list(walk(node))
+    return all(isinstance(one, flat) for one in found) and bool(leaves(node)) and _in_order(found)
+
+
+def _in_order(found: list[Node]) -> bool:
+    """Whether the only projection is above everything that is not the form of the answer."""
+    kinds = [type(one) for one in found]
+    return kinds.count(Project) <= 1 and kinds.count(Distinct) <= 1 and (
+        Distinct not in kinds or Project not in kinds or kinds.index(Distinct) < kinds.index(Project)
+    )
+
+

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from thalweg.algebra.nodes import Filter, walk
 from thalweg.algebra.query import Query
 
 
@@ -30,5 +31,5 @@ def show(query: Query) -> str:
     for i, source in enumerate(query.sources):
         lines.append(f"FROM {source}")
         lines += [f"  {pattern}" for pattern in query.patterns if pattern.source == i]
-    lines += [f"FILTER {equality}" for equality in query.equalities]
+    lines += [f"FILTER {node.condition}" for node in walk(query.root) if isinstance(node, Filter)]
     return "\n".join(lines)

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
+from typing import TypeVar
 
 from thalweg.algebra.nodes import (
+    Ask,
     Construct,
     Distinct,
     Empty,
-    Equality,
-    Extend,
-    Filter,
+    Fixed,
     Node,
     Project,
-    find,
+    is_flat,
     leaves,
+    spine,
 )
 from thalweg.algebra.scope import scope_of
 from thalweg.algebra.terms import Const, Pattern
 from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
 
+N = TypeVar("N", bound=Node)
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
 LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL")
 
@@ -68,6 +71,25 @@ class Query:
         if any(pattern.source >= len(self.sources) for pattern in self.patterns):
             raise ValueError("a pattern reads a source that the query does not have")
 
+    def _first(self, kind: type[N]) -> N | None:
+        """The first node of a kind on the way down from the root, before the tree branches."""
+        return next((node for node in spine(self.root) if isinstance(node, kind)), None)
+
+    @cached_property
+    def _form(self) -> tuple[Node, ...]:
+        """The nodes above the projection: the form of the answer."""
+        return tuple(takewhile(lambda node: not isinstance(node, Project), spine(self.root)))
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether the query is a basic graph pattern: then its solutions are rows of the answer."""
+        return is_flat(self.root)
+
+    @cached_property
+    def ask(self) -> bool:
+        """Whether the answer is yes or no: one row that binds nothing, or none."""
+        return isinstance(self.root, Ask)
+
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
         """The flat table of the tree's leaf patterns."""
@@ -76,36 +98,29 @@ class Query:
     @cached_property
     def select(self) -> tuple[str, ...]:
         """The variables that a solution keeps."""
-        project = find(self.root, Project)
+        project = self._first(Project)
         return scope_of(self.root).possible if project is None else project.names
 
     @cached_property
     def distinct(self) -> bool:
         """Whether the answer is a set of solutions."""
-        return find(self.root, Distinct) is not None
+        return any(isinstance(node, Distinct) for node in self._form)
 
     @cached_property
     def template(self) -> tuple[Pattern, ...] | None:
         """The triples that solutions are made into, where the answer is a graph."""
-        construct = find(self.root, Construct)
-        return None if construct is None else construct.template
+        return self.root.template if isinstance(self.root, Construct) else None
 
     @cached_property
     def fixed(self) -> tuple[tuple[str, Const], ...]:
         """The variables that a rule replaced by a constant; a projected one still is in each solution."""
-        extend = find(self.root, Extend)
-        return () if extend is None else extend.values
-
-    @cached_property
-    def equalities(self) -> tuple[Equality, ...]:
-        """The conditions that no rule has absorbed yet; a query from `lang.parse` has none."""
-        condition = find(self.root, Filter)
-        return () if condition is None else condition.conditions
+        fixed = self._first(Fixed)
+        return () if fixed is None else fixed.values
 
     @cached_property
     def empty(self) -> str | None:
         """Why the query has no solution over any data, or None where it may have some."""
-        empty = find(self.root, Empty)
+        empty = self._first(Empty)
         return None if empty is None else empty.reason
 
     @cached_property
@@ -128,8 +143,7 @@ class Query:
         if self.template is None:
             loose = [name for name in self.select if name not in self.columns]
             return tuple(f"?{name} is selected and no pattern binds it: no row has it" for name in loose)
-        construct = find(self.root, Construct)
-        unbound = () if construct is None else construct.unbound
+        unbound = self.root.unbound if isinstance(self.root, Construct) else ()
         return tuple(
             f"?{name} is in the template and no pattern binds it: its triples are never made"
             for name in unbound

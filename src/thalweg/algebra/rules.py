@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from thalweg.algebra.conditions import conjuncts, needed_for_truth
+from thalweg.algebra.expressions import Call, Constant, Expression, Variable, is_volatile, substitute, variables_of
 from thalweg.algebra.nodes import (
+    Ask,
     Bgp,
     Construct,
+    Distinct,
     Empty,
+    Exists,
     Extend,
     Filter,
+    Fixed,
+    Join,
+    LeftJoin,
+    Minus,
     Node,
-    find,
+    Project,
+    Union,
     leaves,
+    spine,
     transform,
 )
 from thalweg.algebra.query import Query
@@ -21,64 +32,222 @@ from thalweg.algebra.scope import scope_of
 from thalweg.algebra.terms import Const, Pattern, Term, Var
 
 
+def split_conditions(root: Node) -> Node:
+    """Make a filter of each part of a conjunction: each goes its own way down."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Filter) or len(parts := conjuncts(node.condition)) == 1:
+            return node
+        below = node.input
+        for part in parts:
+            below = replace(node, input=below, condition=part)
+        return below
+
+    return transform(root, change)
+
+
+def find_unbound_conditions(root: Node) -> Node:
+    """Find filters that need a variable which nothing binds: to compare it is an error, so that none of them holds."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Filter):
+            return node
+        unbound = needed_for_truth(node.condition).difference(scope_of(node.input).possible)
+        if not unbound:
+            return node
+        reason = f"?{min(unbound)} is bound by no pattern of the group of this filter"
+        return Empty(node.input, f"{reason} (line {node.line}:{node.column})")
+
+    return transform(root, change)
+
+
+def join_what_must_be_bound(root: Node) -> Node:
+    """Make an OPTIONAL a join where a filter above it needs one of its variables: a left solution alone never passes."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Filter):
+            return node
+        needed = needed_for_truth(node.condition)
+        below: Node = node.input
+        filters = [node]
+        while isinstance(below, Filter):
+            filters.append(below)
+            below = below.input
+        if not isinstance(below, LeftJoin):
+            return node
+        if needed.isdisjoint(set(scope_of(below.right).possible).difference(scope_of(below.left).possible)):
+            return node
+        result: Node = Join(below.left, below.right)
+        if below.condition is not None:
+            result = Filter(result, below.condition, node.line, node.column)
+        for one in reversed(filters):
+            result = replace(one, input=result)
+        return result
+
+    return transform(root, change)
+
+
+def push_filters(root: Node) -> Node:
+    """Ask a condition as early as all of its variables are bound for good."""
+
+    def change(node: Node) -> Node:
+        return _pushed(node) if isinstance(node, Filter) and not is_volatile(node.condition) else node
+
+    return transform(root, change)
+
+
+def _pushed(node: Filter) -> Node:
+    used = set(variables_of(node.condition))
+    below = node.input
+
+    def over(input: Node) -> Node:
+        return _pushed(replace(node, input=input))
+
+    match below:
+        case Filter():
+            moved = over(below.input)
+            stuck = isinstance(moved, Filter) and moved.condition is node.condition
+            return node if stuck else replace(below, input=moved)
+        case Union():
+            return Union(tuple(over(one) for one in below.inputs))
+        case LeftJoin() | Minus() | Exists():
+            if used.issubset(scope_of(below.left).certain):
+                return replace(below, left=over(below.left))
+        case Join():
+            if used.issubset(scope_of(below.left).certain):
+                return replace(below, left=over(below.left))
+            if used.issubset(scope_of(below.right).certain):
+                return replace(below, right=over(below.right))
+        case Extend():
+            if below.name not in used:
+                return replace(below, input=over(below.input))
+        case Project():
+            hidden = set(scope_of(below.input).possible).difference(below.names)
+            if used.isdisjoint(hidden):
+                return replace(below, input=over(below.input))
+        case Distinct():
+            return replace(below, input=over(below.input))
+    return node
+
+
 def fix_equal_variables(root: Node) -> Node:
-    """Put the constant of `FILTER(?v = <iri>)` in the place of ?v, in patterns and template.
+    """Put the constant of `FILTER(?v = <iri>)` in the place of ?v, in the patterns of its group.
 
     A filter that leaves a variable one value is a constant in disguise, and constants are what readers prune
     by and alpha memories are made of. Sound, because terms are compared, and because every solution binds ?v.
     Two values for one variable leave no solution.
     """
-    condition = find(root, Filter)
-    if condition is None:
-        return root
-    bound = scope_of(condition.input).certain
-    values: dict[str, Const] = {}
-    for equality in condition.conditions:
-        name, value = equality.variable, equality.value
-        if values.setdefault(name, value) != value:
-            reason = f"?{name} cannot be {values[name]} and {value} at once"
-            return _emptied(root, f"{reason} (line {equality.line}:{equality.column})")
-        if name not in bound:
-            raise ValueError(f"?{name} is in no pattern")
 
+    def change(node: Node) -> Node:
+        if not isinstance(node, Filter):
+            return node
+        equal = _equal_term(node.condition)
+        if equal is None:
+            return node
+        name, value = equal
+        fixed = _fixed(node.input, name, value)
+        if fixed is None and (known := _fixed_value(node.input, name)) is not None:
+            if known == value:
+                return node.input
+            reason = f"?{name} cannot be {known} and {value} at once"
+            return Empty(node.input, f"{reason} (line {node.line}:{node.column})")
+        return node if fixed is None else fixed
+
+    return _in_template(transform(root, change))
+
+
+def _equal_term(condition: Expression) -> tuple[str, Const] | None:
+    """The variable and the term of a condition that leaves the variable one term."""
+    if not isinstance(condition, Call) or condition.name not in ("=", "SAMETERM"):
+        return None
+    first, second = condition.args
+    if isinstance(second, Variable):
+        first, second = second, first
+    if not (isinstance(first, Variable) and isinstance(second, Constant)):
+        return None
+    # Equal values may be written differently (1, 01, 1.0): that is no equality of terms.
+    by_value = second.value.text.endswith(">") and not second.value.is_iri
+    return None if by_value and condition.name == "=" else (first.name, second.value)
+
+
+def _fixed(node: Node, name: str, value: Const) -> Node | None:
+    """The node with a variable replaced, if it is a basic graph pattern under conditions that binds it."""
+    match node:
+        case Filter():
+            below = _fixed(node.input, name, value)
+            condition = substitute(node.condition, {name: Constant(value)})
+            return None if below is None else replace(node, input=below, condition=condition)
+        case Fixed():
+            inner = _fixed(node.input, name, value)
+            if isinstance(inner, Fixed):
+                return Fixed(inner.input, (*node.values, *inner.values))
+        case Bgp() if any(name in pattern.variables for pattern in node.patterns):
+            return Fixed(Bgp(_put(node.patterns, {name: value})), ((name, value),))
+    return None
+
+
+def _fixed_value(node: Node, name: str) -> Const | None:
+    while isinstance(node, Filter):
+        node = node.input
+    return dict(node.values).get(name) if isinstance(node, Fixed) else None
+
+
+def _put(patterns: tuple[Pattern, ...], values: dict[str, Const]) -> tuple[Pattern, ...]:
     def put(term: Term) -> Term:
         return values.get(term.name, term) if isinstance(term, Var) else term
 
-    def put_all(patterns: tuple[Pattern, ...]) -> tuple[Pattern, ...]:
-        return tuple(replace(p, s=put(p.s), p=put(p.p), o=put(p.o)) for p in patterns)
+    return tuple(replace(p, s=put(p.s), p=put(p.p), o=put(p.o)) for p in patterns)
+
+
+def _in_template(root: Node) -> Node:
+    """A template has the values of variables that are fixed in every solution."""
+    if not isinstance(root, Construct):
+        return root
+    fixed = next((node for node in spine(root) if isinstance(node, Fixed)), None)
+    return root if fixed is None else replace(root, template=_put(root.template, dict(fixed.values)))
+
+
+def find_impossible_patterns(root: Node) -> Node:
+    """Find basic graph patterns with a pattern that no triple matches: they have no solution."""
 
     def change(node: Node) -> Node:
-        match node:
-            case Bgp():
-                return Bgp(put_all(node.patterns))
-            case Filter():
-                return Extend(node.input, tuple(values.items()))
-            case Construct():
-                return replace(node, template=put_all(node.template))
+        if isinstance(node, Bgp):
+            for pattern in node.patterns:
+                if not pattern.possible:
+                    reason = f"no triple matches {pattern}: a subject is no literal, and a predicate is an IRI"
+                    return Empty(node, f"{reason} (line {pattern.line}:{pattern.column})")
         return node
 
     return transform(root, change)
 
 
-def find_impossible_patterns(root: Node) -> Node:
-    """Find a pattern that no triple matches: then the query has no solution."""
-    for pattern in leaves(root):
-        if not pattern.possible:
-            reason = f"no triple matches {pattern}: a subject is no literal, and a predicate is an IRI"
-            return _emptied(root, f"{reason} (line {pattern.line}:{pattern.column})")
-    return root
-
-
-def _emptied(root: Node, reason: str) -> Node:
-    """The tree over a basic graph pattern without solutions; its conditions decide nothing any more."""
-    known = find(root, Empty)
+def propagate_empty(root: Node) -> Node:
+    """Let what has no solution empty what is joined with it, and vanish where it adds nothing."""
 
     def change(node: Node) -> Node:
         match node:
-            case Bgp():
-                return Empty(node, reason if known is None else known.reason)
-            case Filter() | Empty():
-                return node.input
+            case Join():
+                for one in (node.left, node.right):
+                    if isinstance(one, Empty):
+                        return Empty(node, one.reason)
+            case LeftJoin() | Minus() | Exists():
+                if isinstance(node.left, Empty):
+                    return Empty(node, node.left.reason)
+                if isinstance(node.right, Empty) and not isinstance(node, LeftJoin):
+                    if isinstance(node, Exists) and node.mark is None and not node.negated:
+                        return Empty(node.left, node.right.reason)
+                    if isinstance(node, Minus) or node.mark is None:
+                        return node.left
+            case Union():
+                kept = tuple(one for one in node.inputs if not isinstance(one, Empty))
+                if not kept:
+                    (first, *_) = node.inputs
+                    return Empty(node, first.reason if isinstance(first, Empty) else "")
+                if len(kept) < len(node.inputs) and scope_of(Union(kept)).possible == scope_of(node).possible:
+                    return kept[0] if len(kept) == 1 else Union(kept)
+            case Filter() | Extend() | Fixed():
+                if isinstance(node.input, Empty):
+                    return Empty(replace(node, input=node.input.input), node.input.reason)
         return node
 
     return transform(root, change)
@@ -101,13 +270,13 @@ def drop_repeated_patterns(root: Node) -> Node:
 def drop_impossible_triples(root: Node) -> Node:
     """Keep, once, each triple of a template that some solution can give.
 
-    None gives a triple whose variable no pattern binds, whose subject is a literal or whose predicate is no IRI.
+    None gives a triple whose variable nothing binds, whose subject is a literal or whose predicate is no IRI.
     """
     if not isinstance(root, Construct):
         return root
-    extend = find(root, Extend)
-    fixed = [name for name, _ in extend.values] if extend is not None else []
-    bound = {*fixed, *(name for pattern in leaves(root) for name in pattern.variables)}
+    bound = set(scope_of(root.input).possible)
+    fixed = next((node for node in spine(root) if isinstance(node, Fixed)), None)
+    bound.update(name for name, _ in (fixed.values if fixed is not None else ()))
 
     def possible(triple: Pattern) -> bool:
         shown = (term for term in triple.terms if isinstance(term, Var) and not term.anonymous)
@@ -134,32 +303,34 @@ def replace_patterns_of_empty_queries(root: Node) -> Node:
 
     Its variables stay, as fixed ones: the answer has the same columns, and no rows.
     """
-    empty = find(root, Empty)
+    above = list(spine(root))
+    empty = next((node for node in above if isinstance(node, Empty)), None)
     if empty is None:
         return root
-    extend = find(root, Extend)
-    fixed = dict(extend.values if extend is not None else ())
-    fixed |= {name: Const.literal("") for pattern in leaves(root) for name in pattern.variables}
-    sources = sorted({pattern.source for pattern in leaves(root)})
-
-    def change(node: Node) -> Node:
+    sources = sorted({pattern.source for pattern in leaves(root)}) or [0]
+    fixed = dict.fromkeys(scope_of(empty.input).possible, Const.literal(""))
+    for node in above:
+        if isinstance(node, Fixed):
+            fixed |= dict(node.values)
+    never: Node = Empty(Bgp(tuple(replace(NEVER, source=number) for number in sources)), empty.reason)
+    result = Fixed(never, tuple(fixed.items())) if fixed else never
+    for node in reversed(above[: above.index(empty)]):
         match node:
-            case Bgp():
-                return Bgp(tuple(replace(NEVER, source=number) for number in sources))
-            case Extend():
-                return node.input
-            case Empty():
-                return Extend(node, tuple(fixed.items())) if fixed else node
             case Construct():
-                return replace(node, template=())
-        return node
-
-    return transform(root, change)
+                result = replace(node, input=result, template=())
+            case Project() | Distinct() | Ask():
+                result = replace(node, input=result)
+    return result
 
 
 RULES: tuple[Callable[[Node], Node], ...] = (
+    split_conditions,
+    find_unbound_conditions,
+    join_what_must_be_bound,
+    push_filters,
     fix_equal_variables,
     find_impossible_patterns,
+    propagate_empty,
     drop_repeated_patterns,
     drop_impossible_triples,
     replace_patterns_of_empty_queries,

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thalweg.algebra.nodes import Bgp, Construct, Distinct, Empty, Extend, Filter, Node, Project
+from thalweg.algebra.nodes import (
+    Ask,
+    Bgp,
+    Construct,
+    Distinct,
+    Empty,
+    Exists,
+    Extend,
+    Filter,
+    Fixed,
+    Join,
+    LeftJoin,
+    Minus,
+    Node,
+    Project,
+    Union,
+    Values,
+)
 
 TRIPLE = ("subject", "predicate", "object")
 """The columns of an answer that is a graph."""
@@ -29,14 +46,38 @@ def scope_of(node: Node) -> Scope:
     >>> bgp = Bgp((Pattern(Var("x"), Const.iri("http://ex/p"), Var("y")),))
     >>> scope_of(Project(bgp, ("y", "nowhere"))).possible
     ('y',)
+    >>> scope_of(LeftJoin(Bgp(), bgp)).certain
+    frozenset()
     """
     match node:
         case Bgp():
             names = tuple(dict.fromkeys(name for pattern in node.patterns for name in pattern.variables))
             return Scope(names, frozenset(names))
+        case Values():
+            columns = list(zip(*node.rows, strict=True)) if node.rows else [()] * len(node.names)
+            listed = list(zip(node.names, columns, strict=True))
+            possible = tuple(name for name, values in listed if any(value is not None for value in values))
+            certain = {name for name, values in listed if all(value is not None for value in values)}
+            return Scope(possible, frozenset(certain.intersection(possible)))
         case Filter() | Distinct() | Empty():
             return scope_of(node.input)
+        case Minus() | Exists():
+            left = scope_of(node.left)
+            if isinstance(node, Exists) and node.mark is not None:
+                return Scope((*left.possible, node.mark), left.certain | {node.mark})
+            return left
+        case Join() | LeftJoin():
+            left, right = scope_of(node.left), scope_of(node.right)
+            certain = left.certain | right.certain if isinstance(node, Join) else left.certain
+            return Scope(tuple(dict.fromkeys(left.possible + right.possible)), frozenset(certain))
+        case Union():
+            scopes = [scope_of(one) for one in node.inputs]
+            possible = tuple(dict.fromkeys(name for scope in scopes for name in scope.possible))
+            return Scope(possible, frozenset.intersection(*(scope.certain for scope in scopes)))
         case Extend():
+            inner = scope_of(node.input)
+            return Scope((*inner.possible, node.name), inner.certain)
+        case Fixed():
             inner = scope_of(node.input)
             added = tuple(name for name, _ in node.values)
             return Scope((*inner.possible, *added), inner.certain.union(added))
@@ -44,5 +85,7 @@ def scope_of(node: Node) -> Scope:
             inner = scope_of(node.input)
             names = tuple(name for name in node.names if name in inner.possible)
             return Scope(names, inner.certain.intersection(names))
+        case Ask():
+            return Scope((), frozenset())
         case Construct():
             return Scope(TRIPLE, frozenset(TRIPLE))

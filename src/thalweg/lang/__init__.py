@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from thalweg import lines
-from thalweg.algebra.nodes import Bgp, Construct, Distinct, Empty, Filter, Node, Project
+from thalweg.algebra.nodes import leaves, with_leaves
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.rules import rewrite
-from thalweg.algebra.terms import Pattern
 from thalweg.algebra.windows import Count, Now, Range, Unbounded
 from thalweg.errors import QueryError
 from thalweg.lang import csparql, grammar, rspql
 from thalweg.lang.clauses import Cursor, Token
 from thalweg.lang.names import Prologue
-from thalweg.lang.sparql import Body, BodyReader
+from thalweg.lang.sparql import QueryReader
 from thalweg.lang.text import QueryText
 
 _UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH")
@@ -60,42 +59,30 @@ def _parse(query: QueryText, stream: str | None) -> Query:
         _explain(cursor, failure)
     prologue = Prologue(query, declarations)
     sources, default = _sources(query, prologue, clauses, stream)
-    reader = BodyReader(
+    reader = QueryReader(
         query,
         prologue,
         windows={s.name: i for i, s in enumerate(sources) if s.name is not None},
         window_blocks=frozenset(clauses.blocks),
         default=default,
     )
-    body = reader.read(tree)
+    root = reader.read(tree)
     # A source that no pattern reads changes no answer, so it is not one.
-    used = sorted({pattern.source for pattern in body.patterns})
+    patterns = leaves(root)
+    used = sorted({pattern.source for pattern in patterns}) or list(range(len(sources)))
     kept = tuple(sources[i] for i in used)
     _check_now(query, clauses, kept)
     _check_empty(query, clauses)
     registration = clauses.registration
-    patterns = tuple(replace(p, source=used.index(p.source)) for p in body.patterns)
+    renumbered = tuple(replace(p, source=used.index(p.source)) for p in patterns)
     return Query(
         language=_language(clauses, kept),
         operator=registration.operator if registration else None,
         output=prologue.clause_name(registration.output) if registration and registration.output else None,
         sources=kept,
-        root=_tree(body, patterns),
+        root=with_leaves(root, renumbered),
         text=query.written,
     )
-
-
-def _tree(body: Body, patterns: tuple[Pattern, ...]) -> Node:
-    """The logical tree of a body."""
-    node: Node = Bgp(patterns)
-    if body.empty is not None:
-        node = Empty(node, body.empty)
-    if body.equalities:
-        node = Filter(node, body.equalities)
-    node = Project(node, body.select)
-    if body.template is not None:
-        return Construct(node, body.template)
-    return Distinct(node) if body.distinct else node
 
 
 def _cut(cursor: Cursor) -> _Clauses:

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyparsing
 import rdflib
-from rdflib.plugins.sparql.parserutils import Comp, ParamList
+from rdflib.plugins.sparql.parserutils import Comp, Param, ParamList
 
 PARSER = "rdflib.plugins.sparql.parser"
 _LOCK = threading.Lock()
@@ -66,6 +66,11 @@ class _Grammar:
         self.module = _private_copy()
         self.query = self.module.Query
         _adjust(self.module)
+        elements = _elements(self.query)
+        for element in elements:
+            if isinstance(element, Comp) and element.name == "InversePath":
+                # rdflib drops the predicate of an inverse inside a negated property set.
+                element.expr = pyparsing.Suppress("^") + Param("part", self.module.iri | self.module.A)
         elements = _elements(self.query)
         self.terminals = [e for e in elements if isinstance(e, pyparsing.Token)]
         for element in elements:

@@ -48,10 +48,10 @@ def named_window(cursor: Cursor) -> NamedWindow:
 
 def window_block(cursor: Cursor, keyword: Token) -> int:
     """WINDOW <w> { }: becomes GRAPH <w> { } at the same place, which is given back."""
-    target = cursor.peek()
-    if target.kind == "var":
-        cursor.query.refuse("WINDOW with a variable is not supported yet: name the window", target.at)
-    cursor.name("a window's name")
+    if cursor.peek().kind == "var":
+        cursor.next()
+    else:
+        cursor.name("a window's name")
     if not cursor.peek().matches("{"):
         cursor.expect("{")
     cursor.overwrite(keyword, "GRAPH")

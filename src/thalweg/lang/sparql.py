@@ -1,53 +1,50 @@
-"""SPARQL: rdflib's tree of a query becomes patterns, equalities, and a projection or a template."""
+"""SPARQL: rdflib's tree of a query becomes the logical tree (SPARQL 1.1, section 18.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
-import rdflib
 from rdflib.plugins.sparql.parserutils import CompValue
 
-from thalweg.algebra.nodes import Equality
-from thalweg.algebra.terms import Const, Pattern, Term, Var
-from thalweg.lang.grammar import AnonymousNode, PlacedVariable
+from thalweg.algebra import expressions
+from thalweg.algebra.expressions import Call, Expression, Variable, exists_in
+from thalweg.algebra.nodes import (
+    Ask,
+    Bgp,
+    Construct,
+    Distinct,
+    Empty,
+    Exists,
+    Extend,
+    Filter,
+    LeftJoin,
+    Minus,
+    Node,
+    Project,
+    Union,
+    Values,
+)
+from thalweg.algebra.scope import scope_of
+from thalweg.algebra.terms import Const, Var
+from thalweg.lang.expressions import ExpressionReader
+from thalweg.lang.grammar import PlacedVariable
 from thalweg.lang.names import Prologue
+from thalweg.lang.patterns import PatternReader, joined
 from thalweg.lang.text import QueryText
 
-_FORMS = {"AskQuery": "ASK", "DescribeQuery": "DESCRIBE"}
 _MODIFIERS = {
     "groupby": "GROUP BY",
     "having": "HAVING",
     "orderby": "ORDER BY",
     "limitoffset": "LIMIT or OFFSET",
-    "valuesClause": "VALUES",
-}
-_PARTS = {
-    "OptionalGraphPattern": "OPTIONAL",
-    "MinusGraphPattern": "MINUS",
-    "ServiceGraphPattern": "SERVICE",
-    "Bind": "BIND",
-    "InlineData": "VALUES",
 }
 _SHORT = "FakeGroupGraphPatten"  # rdflib's own spelling of the group of CONSTRUCT WHERE { }
-_COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
-_PATH_STEPS = ("PathAlternative", "PathSequence", "PathElt")
 
 
-class Body(NamedTuple):
-    """What a query says, apart from its streams; pattern.source counts the declared sources."""
-
-    template: tuple[Pattern, ...] | None
-    distinct: bool
-    select: tuple[str, ...]
-    patterns: tuple[Pattern, ...]
-    equalities: tuple[Equality, ...]
-    empty: str | None
-    """Why there is no solution over any data, or None."""
-
-
-class BodyReader:
-    """A walk over the tree of one query.
+class QueryReader:
+    """A walk over the tree of one query; a pattern's source counts the declared sources.
 
     `windows` maps a window's IRI to the index of its source, `window_blocks` are the offsets where WINDOW is
     written, `default` is the index of the source that fills the default graph, if there is one.
@@ -67,266 +64,235 @@ class BodyReader:
         self.windows = windows
         self.window_blocks = window_blocks
         self.default = default
-        self.patterns: list[Pattern] = []
-        self.equalities: list[Equality] = []
-        self.anonymous: dict[str, Var] = {}
-        self.labels: dict[str, int] = {}
-        self.bgp = 0
-        self.empty: str | None = None
-        self.self_equal: dict[str, int] = {}
-        """Variables in `?v = ?v`, and where."""
+        self.patterns = PatternReader(query, prologue)
+        self.expressions = ExpressionReader(query, prologue, lambda group: group)
+        self._marks = 0
 
-    def read(self, tree: CompValue) -> Body:
-        """The query of a tree; whatever we do not do is refused where it is written."""
-        if tree.name in _FORMS:
-            self.query.refuse(
-                f"{_FORMS[tree.name]} is not supported yet: only SELECT and CONSTRUCT are", tree.at
-            )
+    def read(self, tree: CompValue) -> Node:
+        """The logical tree; whatever we do not do is refused where it is written."""
+        if tree.name == "DescribeQuery":
+            self.query.refuse("DESCRIBE is not supported: write CONSTRUCT with the triples that you want", tree.at)
         for clause in tree.datasetClause or ():
             self.query.refuse(
                 "FROM a graph is not supported yet: only FROM STREAM and windows are", clause.at
             )
+        if tree.name == "ConstructQuery":
+            return self._construct(tree)
+        if tree.name == "AskQuery":
+            self._refuse_modifiers(tree)
+            return Ask(self._with_values(self._group(tree.where, self.default), tree))
+        return self._select(tree, self.default)
+
+    # The forms of a query
+
+    def _refuse_modifiers(self, tree: CompValue) -> None:
         for key, construct in _MODIFIERS.items():
             if key in tree:
                 self.query.refuse(f"{construct} is not supported yet", tree[key].at)
+
+    def _select(self, tree: CompValue, source: int | None) -> Node:
+        self._refuse_modifiers(tree)
+        node = self._with_values(self._group(tree.where, source), tree)
+        names: list[str] = []
         for column in tree.projection or ():
-            if column.var is None:
-                self.query.refuse("expressions in SELECT are not supported yet", column.at)
-        if tree.where is not None:
-            self._group(tree.where, self.default)
-        self._check_self_equal()
-        if not self.patterns:
-            self.query.refuse("a query without any triple pattern is not supported", tree.at)
-        template = self._template(tree) if tree.name == "ConstructQuery" else None
-        if template is not None:
-            made = dict.fromkeys(name for triple in template for name in triple.variables)
-            # A blank node of the template is distinguished by all that a solution shows.
-            select = self._visible() if any(Var(name).anonymous for name in made) else list(made)
-        elif tree.projection is None:
-            select = self._visible()
-        else:
-            select = list(dict.fromkeys(str(column.var) for column in tree.projection))
-        distinct = str(tree.modifier or "").upper() == "DISTINCT"
-        return Body(
-            template, distinct, tuple(select), tuple(self.patterns), tuple(self.equalities), self.empty
-        )
+            if column.var is not None:
+                names.append(str(column.var))
+                continue
+            name = str(column.evar)
+            if name in scope_of(node).possible or name in names:
+                self.query.fail(f"?{name} has a value already: AS needs a new variable", column.evar.at)
+            node = self._extended(node, name, column.expr, source)
+            names.append(name)
+        if tree.projection is None:
+            names = visible(node)
+        node = Project(node, tuple(dict.fromkeys(names)))
+        # REDUCED permits to remove duplicates, and does not ask for it.
+        return Distinct(node) if str(tree.modifier or "").upper() == "DISTINCT" else node
 
-    def _visible(self) -> list[str]:
-        """The variables of the patterns that a projection can name."""
-        seen = dict.fromkeys(name for pattern in self.patterns for name in pattern.variables)
-        return [name for name in seen if not Var(name).anonymous]
-
-    def _template(self, tree: CompValue) -> tuple[Pattern, ...]:
-        """The triples of a template; in the short form, they are those of WHERE."""
+    def _construct(self, tree: CompValue) -> Node:
+        self._refuse_modifiers(tree)
+        node = self._with_values(self._group(tree.where, self.default), tree)
         runs = list(tree.template or ())
         if tree.where.name == _SHORT:
             runs = [run for part in tree.where.part for run in part.triples]
-        # Its blank nodes have nothing to do with those of the patterns.
-        self.anonymous, self.labels = {}, {}
-        return tuple(
-            Pattern(s, p, o, 0, *self.query.place(at)) for s, p, o, at in self._expanded(runs, tree.at)
-        )
+        template = self.patterns.template(runs, tree.at)
+        made = dict.fromkeys(name for triple in template for name in triple.variables)
+        # A blank node of the template is distinguished by all that a solution shows.
+        names = visible(node) if any(Var(name).anonymous for name in made) else list(made)
+        return Construct(Project(node, tuple(names)), template)
 
-    def _group(self, group: CompValue, source: int | None) -> set[str]:
-        """Read a group; its parts are joined, so that they may be read one after the other into one list."""
+    def _with_values(self, node: Node, tree: CompValue) -> Node:
+        return joined([node, self._values(tree.valuesClause)]) if tree.valuesClause is not None else node
+
+    # Groups (18.2.2.2 to 18.2.2.8)
+
+    def _group(self, group: CompValue, source: int | None) -> Node:
         if group.name == "SubSelect":
-            self.query.refuse("a SELECT inside a group is not supported yet", group.at)
-        self.bgp += 1
-        bound: set[str] = set()
+            return self._select(group, source)
+        self.patterns.next_bgp()
+        node: Node = Bgp()
         filters: list[CompValue] = []
         for part in group.part or ():
-            if part.name == "TriplesBlock":
-                bound |= self._triples(part, source)
-            elif part.name == "Filter":
+            if part.name == "Filter":
                 filters.append(part)
-            else:
-                bound |= self._nested(part, source)
-                self.bgp += 1
+                continue
+            node = self._added(node, part, source)
+            if part.name != "TriplesBlock":
+                self.patterns.next_bgp()
         for part in filters:
-            self._filter(part, bound)
-        return bound
+            node = self._filtered(node, part, source)
+        return node
 
-    def _nested(self, part: CompValue, source: int | None) -> set[str]:
-        if part.name == "GraphGraphPattern" and part.at in self.window_blocks:
-            name = (
-                self.prologue.resolve(str(part.term), part.at) if not isinstance(part.term, CompValue) else ""
-            )
-            name = name or self.prologue.iri(part.term, part.at)
-            if name not in self.windows:
-                self.query.fail(f"no FROM NAMED WINDOW declares the window <{name}>", part.at)
-            return self._group(part.graph, self.windows[name])
-        if part.name == "GraphGraphPattern":
-            self.query.refuse("GRAPH is not supported yet", part.at)
-        if part.name == "GroupOrUnionGraphPattern":
-            if len(part.graph) > 1:
-                self.query.refuse("UNION is not supported yet", part.at)
-            return self._group(part.graph[0], source)
-        self.query.refuse(f"{_PARTS.get(part.name, part.name)} is not supported yet", part.at)
+    def _added(self, node: Node, part: CompValue, source: int | None) -> Node:
+        """The group so far with one more element."""
+        match part.name:
+            case "TriplesBlock":
+                if source is None:
+                    self.query.fail(
+                        "this pattern reads the default graph, but no FROM STREAM fills it: "
+                        "put it into WINDOW <...> { }",
+                        part.at,
+                    )
+                return joined([node, *self.patterns.triples(part.triples, source, part.at)])
+            case "OptionalGraphPattern":
+                return self._optional(node, self._group(part.graph, source), part.at)
+            case "MinusGraphPattern":
+                return Minus(node, self._group(part.graph, source))
+            case "GroupOrUnionGraphPattern":
+                inputs = tuple(self._group(one, source) for one in part.graph)
+                return joined([node, inputs[0] if len(inputs) == 1 else Union(inputs)])
+            case "GraphGraphPattern":
+                return joined([node, self._graph(part)])
+            case "Bind":
+                name = str(part.var)
+                if name in scope_of(node).possible:
+                    self.query.fail(f"?{name} has a value already: BIND needs a new variable", part.var.at)
+                return self._extended(node, name, part.expr, source)
+            case "InlineData":
+                return joined([node, self._values(part)])
+            case "ServiceGraphPattern":
+                self.query.refuse("SERVICE is not supported: a query makes no network call", part.at)
+        self.query.refuse(f"{part.name} is not supported yet", part.at)
 
-    def _triples(self, block: CompValue, source: int | None) -> set[str]:
-        bound: set[str] = set()
-        for s, p, o, at in self._expanded(block.triples, block.at):
-            if source is None:
-                self.query.fail(
-                    "this pattern reads the default graph, but no FROM STREAM fills it: "
-                    "put it into WINDOW <...> { }",
-                    at,
+    def _optional(self, left: Node, right: Node, at: int) -> Node:
+        """A filter of the optional group is the condition of the join: it sees the variables of both sides."""
+        conditions: list[Expression] = []
+        while isinstance(right, Filter):
+            conditions.insert(0, right.condition)
+            right = right.input
+        for one in spine_of_exists(right):
+            outside = set(scope_of(one.right).possible) & set(scope_of(left).possible)
+            if not outside.issubset(scope_of(one.left).possible):
+                name = min(outside.difference(scope_of(one.left).possible))
+                self.query.refuse(
+                    f"EXISTS in a filter of OPTIONAL cannot use ?{name}, which only the outer group binds, yet", at
                 )
-            line, column = self.query.place(at)
-            pattern = Pattern(s, p, o, source, line, column)
-            self.patterns.append(pattern)
-            bound.update(pattern.variables)
-        return bound
+        condition = conditions[0] if len(conditions) == 1 else Call("AND", tuple(conditions))
+        return LeftJoin(left, right, condition if conditions else None)
 
-    def _expanded(self, runs: Iterable[Any], start: int) -> Iterator[tuple[Term, Term, Term, int]]:
-        """The triples of runs that share a subject, each with the place where it begins."""
-        reached = start - 1
-        for run in runs:
-            terms = list(run)
-            for i in range(0, len(terms), 3):
-                at = self._begin(terms[i : i + 3], reached, start)
-                reached = max(reached, at)
-                s, p, o = (self._term(term, at) for term in terms[i : i + 3])
-                yield s, p, o, at
-
-    def _begin(self, terms: list[Any], reached: int, fallback: int) -> int:
-        """Where a pattern begins: at its first term that is written after the patterns before it."""
-        places = [term.at for term in terms if hasattr(term, "at") and isinstance(term.at, int)]
-        return min((at for at in places if at > reached), default=max(places, default=fallback))
-
-    def _term(self, term: Any, at: int) -> Term:
-        if isinstance(term, PlacedVariable):
-            return Var(str(term))
-        if isinstance(term, AnonymousNode):
-            return self.anonymous.setdefault(str(term), Var(f"_:[{len(self.anonymous) + 1}]"))
-        if isinstance(term, rdflib.BNode):
-            if self.labels.setdefault(str(term), self.bgp) != self.bgp:
-                self.query.fail(f"the blank node _:{term} is used in two groups of patterns", at)
-            return Var(f"_:{term}")
-        if isinstance(term, CompValue) and term.name in (
-            *_PATH_STEPS,
-            "PathEltOrInverse",
-            "PathNegatedPropertySet",
-        ):
-            return self._term(self._plain_path(term), at)
-        return self._constant(term, at)
-
-    def _constant(self, term: Any, at: int) -> Const:
-        if isinstance(term, rdflib.Literal):
-            return Const.literal(str(term), datatype=term.datatype and str(term.datatype))
-        if isinstance(term, CompValue) and term.name == "literal":
-            datatype = None if term.datatype is None else self.prologue.iri(term.datatype, term.at)
-            return Const.literal(str(term.string), datatype=datatype, language=term.lang)
-        if isinstance(term, rdflib.URIRef) or (isinstance(term, CompValue) and term.name == "pname"):
-            return Const.iri(self.prologue.iri(term, at))
-        self.query.refuse("this construct is not supported yet", getattr(term, "at", None) or at)
-
-    def _plain_path(self, path: CompValue) -> Any:
-        """The IRI of a path that is one; rdflib wraps every predicate into three layers of path."""
-        at = path.at
-        step: Any = path
-        while isinstance(step, CompValue) and step.name in _PATH_STEPS:
-            parts = step.part if isinstance(step.part, list) else [step.part]
-            if len(parts) != 1 or step.mod is not None:
-                self.query.refuse("property paths are not supported yet", at)
-            step = parts[0]
-        if isinstance(step, CompValue) and step.name != "pname":
-            self.query.refuse("property paths are not supported yet", at)
-        return step
-
-    def _filter(self, part: CompValue, bound: set[str]) -> None:
-        for conjunct in _conjuncts(part.expr):
-            unbound = [
-                str(v) for v in _compared(conjunct) if isinstance(v, PlacedVariable) and str(v) not in bound
+    def _graph(self, part: CompValue) -> Node:
+        """GRAPH or WINDOW, of a name or a variable: named windows are the named graphs."""
+        written = "WINDOW" if part.at in self.window_blocks else "GRAPH"
+        if isinstance(part.term, PlacedVariable):
+            name = str(part.term)
+            one_of = [
+                joined([Values((name,), ((Const.iri(iri),),)), self._group(part.graph, source)])
+                for iri, source in self.windows.items()
             ]
-            if unbound:
-                # To compare what has no value is an error, and a filter removes what it has an error for.
-                line, column = self.query.place(part.at)
-                reason = f"?{unbound[0]} is bound by no pattern of the group of this filter"
-                self.empty = self.empty or f"{reason} (line {line}:{column})"
-                continue
-            pair = _equal_pair(conjunct)
-            if pair and isinstance(pair[0], PlacedVariable) and pair[0] == pair[1]:
-                if conjunct.name == "RelationalExpression":
-                    self.self_equal.setdefault(str(pair[0]), part.at)
-                continue
-            variable, value = _variable_first(pair) if pair else (None, None)
-            if variable is None or not _is_term(value):
-                self.query.refuse(
-                    "this FILTER is not supported yet: only ?variable = <iri>, sameTerm and && are",
-                    part.at,
-                )
-            constant = self._constant(value, part.at)
-            if (
-                constant.text.endswith(">")
-                and not constant.is_iri
-                and conjunct.name == "RelationalExpression"
-            ):
-                # Equal values may be written differently (1, 01, 1.0): that is no equality of terms.
-                self.query.refuse("FILTER on the value of a literal is not supported yet", part.at)
-            line, column = self.query.place(part.at)
-            self.equalities.append(Equality(str(variable), constant, line, column))
+            if not one_of:
+                inner = self._group(part.graph, self.default)
+                return Empty(Extend(inner, name, Variable(name)), f"the query has no named window for {written} ?{name}")
+            return one_of[0] if len(one_of) == 1 else Union(tuple(one_of))
+        # A window is a name only, so it may stay relative without a BASE.
+        iri = self.prologue.resolve(str(part.term), part.at) if not isinstance(part.term, CompValue) else ""
+        iri = iri or self.prologue.iri(part.term, part.at)
+        if iri in self.windows:
+            return self._group(part.graph, self.windows[iri])
+        if written == "WINDOW":
+            self.query.fail(f"no FROM NAMED WINDOW declares the window <{iri}>", part.at)
+        line, column = self.query.place(part.at)
+        inner = self._group(part.graph, 0)
+        return Empty(inner, f"no window or graph has the name <{iri}> (line {line}:{column})")
 
-    def _check_self_equal(self) -> None:
-        """Refuse `?v = ?v` where ?v may be a literal: not every value equals itself (NaN does not)."""
-        nodes = {t for pattern in self.patterns for t in (pattern.s, pattern.p) if isinstance(t, Var)}
-        for name, at in self.self_equal.items():
-            if Var(name) not in nodes:
-                self.query.refuse(
-                    f"?{name} = ?{name} is not supported yet where ?{name} may be a literal: write sameTerm",
-                    at,
-                )
+    def _values(self, part: CompValue) -> Node:
+        names = [str(name) for name in part.var or ()]
+        if len(set(names)) != len(names):
+            self.query.fail("VALUES names a variable twice", part.at)
+        rows = []
+        for row in part.value or ():
+            cells = [row] if len(names) == 1 and not _is_row(row) else list(row)
+            if len(cells) != len(names):
+                self.query.fail(f"a row of VALUES has {len(cells)} values for {len(names)} variables", part.at)
+            rows.append(tuple(None if _is_undef(cell) else self.patterns.constant(cell, part.at) for cell in cells))
+        return Values(tuple(names), tuple(rows))
+
+    # Expressions
+
+    def _filtered(self, node: Node, part: CompValue, source: int | None) -> Node:
+        line, column = self.query.place(part.at)
+        condition = self.expressions.read(part.expr, part.at)
+        rest: list[Expression] = []
+        for one in conjuncts(condition):
+            if isinstance(one, expressions.Exists):
+                node = Exists(node, self._group(one.node, source), one.negated)
+            else:
+                node, one = self._marked(node, one, source)
+                rest.append(one)
+        for one in rest:
+            node = Filter(node, one, line, column)
+        return node
+
+    def _extended(self, node: Node, name: str, tree: Any, source: int | None) -> Node:
+        expression = self.expressions.read(tree, getattr(tree, "at", 0))
+        node, expression = self._marked(node, expression, source)
+        return Extend(node, name, expression)
+
+    def _marked(self, node: Node, expression: Expression, source: int | None) -> tuple[Node, Expression]:
+        """Each EXISTS inside an expression becomes a variable that has its answer."""
+        marks: dict[int, Expression] = {}
+        for one in exists_in(expression):
+            self._marks += 1
+            mark = f"_:exists{self._marks}"
+            node = Exists(node, self._group(one.node, source), one.negated, mark)
+            marks[id(one)] = Variable(mark)
+        return node, _replaced(expression, marks) if marks else expression
 
 
-def _conjuncts(expression: Any) -> list[Any]:
-    pending, found = [expression], []
-    while pending:
-        inner = _unwrap(pending.pop(0))
-        if isinstance(inner, CompValue) and inner.name == "ConditionalAndExpression":
-            pending[:0] = [inner.expr, *inner.other]
-        else:
-            found.append(inner)
-    return found
+def visible(node: Node) -> list[str]:
+    """The variables that a projection can name."""
+    return [name for name in scope_of(node).possible if not Var(name).anonymous]
 
 
-def _unwrap(expression: Any) -> Any:
-    """Undo the layers that the grammar puts around an operand which has no operator."""
-    while (
-        isinstance(expression, CompValue)
-        and list(expression) == ["expr"]
-        and expression.name.endswith("Expression")
-    ):
-        expression = expression.expr
+def spine_of_exists(node: Node) -> Iterator[Exists]:
+    """The EXISTS conditions at the top of a group."""
+    while isinstance(node, Exists):
+        yield node
+        node = node.left
+
+
+def conjuncts(expression: Expression) -> list[Expression]:
+    """What must hold together for an expression to hold."""
+    if isinstance(expression, Call) and expression.name == "AND":
+        return [one for arg in expression.args for one in conjuncts(arg)]
+    if isinstance(expression, Call) and expression.name == "NOT" and isinstance(expression.args[0], expressions.Exists):
+        inner = expression.args[0]
+        return [replace(inner, negated=not inner.negated)]
+    return [expression]
+
+
+def _replaced(expression: Expression, marks: Mapping[int, Expression]) -> Expression:
+    if isinstance(expression, expressions.Exists):
+        return marks[id(expression)]
+    if isinstance(expression, Call):
+        return replace(expression, args=tuple(_replaced(arg, marks) for arg in expression.args))
     return expression
 
 
-def _equal_pair(expression: Any) -> tuple[Any, Any] | None:
-    if (
-        isinstance(expression, CompValue)
-        and expression.name == "RelationalExpression"
-        and expression.op == "="
-    ):
-        return _unwrap(expression.expr), _unwrap(expression.other)
-    if isinstance(expression, CompValue) and expression.name == "Builtin_sameTerm":
-        return _unwrap(expression.arg1), _unwrap(expression.arg2)
-    return None
+def _is_undef(cell: Any) -> bool:
+    return isinstance(cell, str) and type(cell) is str and cell.upper() == "UNDEF"
 
 
-def _compared(expression: Any) -> list[Any]:
-    """The operands of a comparison; without one of them it has no value. A term alone is its own operand."""
-    if isinstance(expression, CompValue) and expression.name == "RelationalExpression":
-        return [_unwrap(expression.expr), _unwrap(expression.other)] if expression.op in _COMPARISONS else []
-    return [*(_equal_pair(expression) or (expression,))]
+def _is_row(row: Any) -> bool:
+    return row.__class__.__name__ == "ParseResults"
 
 
-def _variable_first(pair: tuple[Any, Any]) -> tuple[Any, Any]:
-    first, second = pair
-    if isinstance(first, PlacedVariable):
-        return first, second
-    return (second, first) if isinstance(second, PlacedVariable) else (None, None)
-
-
-def _is_term(value: Any) -> bool:
-    if isinstance(value, CompValue):
-        return value.name in ("pname", "literal")
-    return isinstance(value, rdflib.URIRef | rdflib.Literal)

@@ -12,197 +12,91 @@ All operators have one protocol and keep the same laws (`tests/unit/operators/te
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.nodes import Construct, Distinct, Node, walk
 from thalweg.algebra.query import Query
+from thalweg.expressions.evaluate import Evaluator
+from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
+from thalweg.kernels.store import FOREVER
+from thalweg.operators.building import Operator, operator_of, table_of
 from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
-from thalweg.operators.template import Template
-from thalweg.operators.timeline import CountedRows, Timeline
-from thalweg.plan.program import shown_variables
+from thalweg.operators.timeline import Timeline
+from thalweg.plan.compile import plan_of
+from thalweg.plan.physical import Constants, Physical, Scan, inputs_of
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
 
 
-class Operator(Protocol):
-    """A definition, made of a node of the tree, and its state."""
+@dataclass
+class _Input:
+    """Where rows enter the operators: the solutions of a leaf that fulfil conditions, or rows of the query's text."""
 
+    leaf: int
+    """The leaf; -1 for rows of the text."""
     width: int
-    """The cells of a row that comes out."""
-    replayable: bool
-    """Whether the state follows from the content of windows."""
-    linear: bool
-    """Whether it takes rows one by one. One that is not nets its result, and needs all rows of an event at once."""
+    conditions: list[Evaluator]
+    table: Ints | None = None
 
-    def step(self, changes: Changes) -> Changes:
-        """Takes changes in time order; gives the changes of the operator's result."""
-        ...
-
-    def event_rows(self, event: Ints, rows: Ints) -> tuple[Ints, Ints]:
-        """The same for whole events, each alone: for each row of the result, the input row that it is of, and it.
-
-        `event` is the event that a row belongs to. Nothing is kept.
-        """
-        ...
-
-    def state(self) -> State:
-        """Everything that is kept."""
-        ...
-
-    def restore(self, state: State) -> None:
-        """Keeps what a saved one kept."""
-        ...
-
-    def live_ids(self) -> list[Ints]:
-        """The term ids that are kept."""
-        ...
-
-    def clear(self) -> None:
-        """Lets go of everything."""
-        ...
-
-    def give_back(self, spare: int) -> bool:
-        """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
-        ...
-
-    @property
-    def held(self) -> int:
-        """How many rows are kept."""
-        ...
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of what is kept."""
-        ...
+    def chosen(self, spans: Spans, lead: int) -> Spans:
+        """The solutions that fulfil the conditions."""
+        for condition in self.conditions:
+            spans = spans[condition.holds(spans.bindings[:, : self.width - lead])]
+        return spans
 
 
-class DistinctRows:
-    """DISTINCT: a row comes with its first copy and goes with its last."""
+@dataclass
+class _Stage:
+    """An operator, its place in the plan, and what it takes: below 0 an input, else the result of a stage."""
 
-    replayable = True
-    linear = False
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self._counts = CountedRows(width)
-
-    def step(self, changes: Changes) -> Changes:
-        """The changes of the set."""
-        changes = changes.consolidated()
-        if not len(changes):
-            return changes
-        weight = self._counts.add(changes.weight, changes.rows)
-        kept = weight != 0
-        return Changes(changes.time[kept], weight[kept], changes.rows[kept])
-
-    def event_rows(self, event: Ints, rows: Ints) -> tuple[Ints, Ints]:
-        """The first of equal rows of an event."""
-        cells = np.concatenate([event[:, None], rows], axis=1)
-        first = np.sort(np.unique(cells, axis=0, return_index=True)[1])
-        return first, rows[first]
-
-    def state(self) -> State:
-        """The rows and how often they are there."""
-        return self._counts.state()
-
-    def restore(self, state: State) -> None:
-        """Counts what a saved one counted."""
-        self._counts.restore(state)
-
-    def live_ids(self) -> list[Ints]:
-        """The term ids of the rows."""
-        return [self._counts.content()[0].ravel()]
-
-    def clear(self) -> None:
-        """Lets go of everything."""
-        self._counts = CountedRows(self.width)
-
-    def give_back(self, spare: int) -> bool:
-        """Returns memory that the rows and `spare` more do not need; whether none is left to return."""
-        return self._counts.give_back(spare)
-
-    @property
-    def held(self) -> int:
-        """How many different rows there are."""
-        return len(self._counts)
-
-    @property
-    def nbytes(self) -> int:
-        """The memory of the counts."""
-        return self._counts.nbytes
-
-
-class ConstructTriples:
-    """CONSTRUCT's template: a solution becomes triples. Nothing is kept but the constants."""
-
-    replayable = linear = True
-    width = 3
-    held = nbytes = 0
-
-    def __init__(self, query: Query, arena: Arena) -> None:
-        self._template = Template(query, arena)
-
-    def step(self, changes: Changes) -> Changes:
-        """The triples of the solutions, with their times and weights."""
-        if not len(changes):
-            return Changes.empty(self.width)
-        origin, triples = self._template.triples(changes.rows)
-        return Changes(changes.time[origin], changes.weight[origin], triples)
-
-    def event_rows(self, event: Ints, rows: Ints) -> tuple[Ints, Ints]:
-        """The triples of each solution."""
-        return self._template.triples(rows)
-
-    def state(self) -> State:
-        """Nothing."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        """Nothing is kept."""
-
-    def live_ids(self) -> list[Ints]:
-        """The constants of the template."""
-        return [self._template.constants]
-
-    def clear(self) -> None:
-        """Nothing is kept."""
-
-    def give_back(self, spare: int) -> bool:
-        """Nothing is kept."""
-        return True
-
-
-def operators_of(query: Query, arena: Arena) -> list[tuple[str, Operator]]:
-    """The operators of a query's tree from the bottom up, each with its place in the tree."""
-    found: list[tuple[str, Operator]] = []
-    for place, node in reversed(list(enumerate(walk(query.root)))):
-        found += [(f"{place}.{k}", made) for k, made in enumerate(_operators(node, query, arena))]
-    return found
-
-
-def _operators(node: Node, query: Query, arena: Arena) -> list[Operator]:
-    match node:
-        case Distinct():
-            return [DistinctRows(len(shown_variables(query)))]
-        case Construct():
-            return [ConstructTriples(query, arena), DistinctRows(3)]  # a graph is a set
-    return []
+    place: str
+    operator: Operator
+    takes: list[int]
 
 
 class Pipeline:
-    """The timeline and the operators of a query: spans in, netted changes out."""
+    """The timeline and the operators of a query: spans in, netted changes out.
+
+    Where several inputs wait in one timeline, the last cell of a row is the number of its input.
+    """
 
     def __init__(self, query: Query, arena: Arena) -> None:
-        self._places = operators_of(query, arena)
-        self._operators = [operator for _, operator in self._places]
-        self._bound = len(shown_variables(query))
-        self.width = self._operators[-1].width if self._operators else self._bound
-        self._timeline = Timeline(self._bound)
+        plan = plan_of(query)
+        self._lead = int(query.per_event)
+        self._inputs: list[_Input] = []
+        self._stages: list[_Stage] = []
+        self._build(plan.root, query, arena, "0")
+        self._operators = [stage.operator for stage in self._stages]
+        self.width = len(plan.root.names) - self._lead
+        self._of_leaf = [
+            [k for k, one in enumerate(self._inputs) if one.leaf == leaf] for leaf in range(len(plan.leaves))
+        ]
+        self._plain = len(self._inputs) == 1 and not self._inputs[0].conditions
+        widest = max(one.width for one in self._inputs) - self._lead
+        self._waiting = widest + (len(self._inputs) > 1)
+        self.awaits_start = any(one.table is not None and len(one.table) for one in self._inputs)
+        """Whether there are rows that begin with the query's first instant, and have not begun."""
+        self._timeline = Timeline(self._waiting)
+
+    def _build(self, node: Physical, query: Query, arena: Arena, place: str) -> int:
+        """Lays out an operator and all below it; answers how it is taken."""
+        match node:
+            case Scan():
+                salt = query.text.encode()
+                names = node.names[self._lead :]
+                asked = [Evaluator(one, names, arena, salt=salt) for one in node.conditions]
+                self._inputs.append(_Input(node.leaf, len(node.names), asked))
+                return -len(self._inputs)
+            case Constants():
+                self._inputs.append(_Input(-1, len(node.names), [], table_of(node, arena)))
+                return -len(self._inputs)
+        takes = [self._build(one, query, arena, f"{place}.{k}") for k, one in enumerate(inputs_of(node))]
+        self._stages.append(_Stage(place, operator_of(node, query, arena, place), takes))
+        return len(self._stages) - 1
 
     @property
     def replayable(self) -> bool:
@@ -210,13 +104,39 @@ class Pipeline:
         return all(operator.replayable for operator in self._operators)
 
     @property
-    def linear(self) -> bool:
-        """Whether all operators take rows one by one."""
-        return all(operator.linear for operator in self._operators)
+    def plain(self) -> bool:
+        """Whether solutions are rows of the answer as they are."""
+        return self._plain and not self._stages
 
-    def schedule(self, spans: Spans) -> None:
-        """Takes solutions with their lives; their cells may be reused afterwards."""
-        self._timeline.schedule(spans)
+    def schedule(self, spans: Spans, leaf: int = 0) -> None:
+        """Takes solutions of a leaf with their lives; their cells may be reused afterwards."""
+        if self._plain:
+            self._timeline.schedule(spans)
+            return
+        for number in self._of_leaf[leaf]:
+            chosen = self._inputs[number].chosen(spans, self._lead)
+            if len(chosen):
+                self._timeline.schedule(self._tagged(chosen, number))
+
+    def _tagged(self, spans: Spans, number: int) -> Spans:
+        """Solutions as they wait beside those of other inputs."""
+        if len(self._inputs) == 1:
+            return spans
+        width = self._inputs[number].width - self._lead
+        cells = np.zeros((len(spans), OUT_BINDINGS + self._waiting), np.int64)
+        cells[:, : OUT_BINDINGS + width] = spans.cells[:, : OUT_BINDINGS + width]
+        cells[:, -1] = number
+        return Spans(cells)
+
+    def start(self, at: int) -> None:
+        """Takes the first instant of the query: the rows of its text begin then."""
+        self.awaits_start = False
+        for number, one in enumerate(self._inputs):
+            if one.table is not None and len(one.table):
+                cells = np.zeros((len(one.table), OUT_BINDINGS + self._waiting), np.int64)
+                cells[:, OUT_FROM], cells[:, OUT_TO], cells[:, OUT_WEIGHT] = at, FOREVER, 1
+                cells[:, OUT_BINDINGS : OUT_BINDINGS + one.table.shape[1]] = one.table
+                self._timeline.schedule(self._tagged(Spans(cells), number))
 
     @property
     def due(self) -> int | None:
@@ -226,41 +146,68 @@ class Pipeline:
     def changes(self, until: int) -> Changes:
         """The changes of the answer at or before `until` that have not been taken, netted within each instant."""
         changes = self._timeline.pop(until)
-        for operator in self._operators:
-            changes = operator.step(changes)
-        netted = self._operators and not self._operators[-1].linear
-        return changes if netted else changes.consolidated()
+        if not self._stages:
+            return changes.consolidated()
+        if len(self._inputs) == 1:
+            return self._run([changes])
+        numbers = changes.rows[:, -1]
+        parts = []
+        for number, one in enumerate(self._inputs):
+            mine = changes[numbers == number]
+            parts.append(Changes(mine.time, mine.weight, mine.rows[:, : one.width]))
+        return self._run(parts)
 
-    def event_rows(self, event: Ints, rows: Ints) -> tuple[Ints, Ints]:
-        """The answers of whole events, each alone: for each row, the solution that it is of, and it."""
-        rows = rows[:, : self._bound]
-        origin = np.arange(len(rows))
+    def _run(self, inputs: list[Changes]) -> Changes:
+        made: list[Changes] = []
+        for stage in self._stages:
+            taken = [inputs[-one - 1] if one < 0 else made[one] for one in stage.takes]
+            made.append(stage.operator.step(*taken))
+        return made[-1].consolidated() if self._operators[-1].linear else made[-1]
+
+    def event_rows(self, parts: list[tuple[int, Spans]]) -> tuple[Ints, Ints]:
+        """The answers of whole events, each alone, from the solutions of leaves: the event of each row, and the row."""
+        inputs = []
+        for one in self._inputs:
+            found = [one.chosen(spans, self._lead) for leaf, spans in parts if leaf == one.leaf]
+            event = np.concatenate([np.empty(0, np.int64), *(spans.event for spans in found)])
+            rows = [spans.bindings[:, : one.width - 1] for spans in found]
+            cells = np.concatenate([np.empty((0, one.width - 1), np.int64), *rows])
+            none = np.zeros(len(event), np.int64)
+            inputs.append(Changes(none, none + 1, np.concatenate([event[:, None], cells], axis=1)))
+        changes = self._run(inputs) if self._stages else inputs[0]
         for operator in self._operators:
-            chosen, rows = operator.event_rows(event[origin], rows)
-            origin = origin[chosen]
-        return origin, rows
+            operator.clear()
+        rows = np.repeat(changes.rows, changes.weight, axis=0)
+        return rows[:, 0], rows[:, 1:]
 
     def state(self) -> State:
-        """What waits, and what operators keep, by their places in the tree."""
+        """What waits, and what operators keep, by their places in the plan."""
         return {
             "timeline": self._timeline.state(),
-            "operators": {place: operator.state() for place, operator in self._places},
+            "operators": {stage.place: stage.operator.state() for stage in self._stages},
+            "awaits_start": self.awaits_start,
         }
 
     def restore(self, state: State) -> None:
-        """Goes on where a saved pipeline of the same tree was."""
+        """Goes on where a saved pipeline of the same plan was."""
         self._timeline.restore(state["timeline"])
-        for place, operator in self._places:
-            operator.restore(state["operators"][place])
+        self.awaits_start = state["awaits_start"]
+        for stage in self._stages:
+            stage.operator.restore(state["operators"][stage.place])
 
     def live_ids(self) -> list[Ints]:
         """The term ids that wait or are kept."""
         kept = [ids for operator in self._operators for ids in operator.live_ids()]
-        return [self._timeline.rows().ravel(), *kept]
+        for one in self._inputs:
+            kept += [condition.live_ids() for condition in one.conditions]
+            if one.table is not None:
+                kept.append(one.table.ravel())
+        waiting = self._timeline.rows()
+        return [(waiting[:, :-1] if len(self._inputs) > 1 else waiting).ravel(), *kept]
 
     def clear(self) -> None:
         """Lets go of everything."""
-        self._timeline = Timeline(self._bound)
+        self._timeline = Timeline(self._waiting)
         for operator in self._operators:
             operator.clear()
 
@@ -279,4 +226,5 @@ class Pipeline:
     @property
     def nbytes(self) -> int:
         """The memory of what waits or is kept."""
-        return self._timeline.nbytes + sum(operator.nbytes for operator in self._operators)
+        asked = sum(condition.nbytes for one in self._inputs for condition in one.conditions)
+        return self._timeline.nbytes + asked + sum(operator.nbytes for operator in self._operators)

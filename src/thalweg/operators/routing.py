@@ -17,7 +17,8 @@ from thalweg.operators.runs import runs
 from thalweg.operators.spans import Spans
 from thalweg.operators.state import State
 from thalweg.operators.views import View
-from thalweg.plan.program import Program, shown_variables
+from thalweg.plan.compile import plan_of
+from thalweg.plan.program import Program
 
 Ints = NDArray[np.int64]
 
@@ -27,6 +28,7 @@ class _Route:
     """Where the solutions of a unit go: to the view of a query, or as one part of a product that goes there."""
 
     query: int
+    leaf: int
     product: Product | None
     part: int
 
@@ -72,16 +74,16 @@ class Routes:
         """Decides for each unit of a program where its solutions go."""
         self._routes = []
         self._products = []
-        for number, parts in groupby(program.units, key=lambda unit: unit.query):
+        for (number, leaf), parts in groupby(program.units, key=lambda unit: (unit.query, unit.leaf)):
             query, _ = self.queries[number]
             units = list(parts)
             product = None
             if len(units) > 1:
-                names = shown_variables(query)
+                names = plan_of(query).leaves[leaf].shown
                 columns = [[names.index(name) for name in unit.shown] for unit in units]
                 product = Product(columns, per_event=query.per_event)
                 self._products.append(product)
-            self._routes += [_Route(number, product, part) for part in range(len(units))]
+            self._routes += [_Route(number, leaf, product, part) for part in range(len(units))]
 
     def deliver(self, spans: Spans, now: int) -> None:
         """Hands solutions to the views of their queries; no later one begins before `now`."""
@@ -100,10 +102,22 @@ class Routes:
             if route.product is not None:
                 stepped[id(route.product)] = route.product
                 part = route.product.step(route.part, part)
-            self.queries[route.query][1].step(part)
+            self.queries[route.query][1].step(part, route.leaf)
             self.note_due(route.query)
         for product in stepped.values():
             product.tidy(now, event)
+
+    def start(self, at: int) -> None:
+        """Takes the first instant of the queries that have had none."""
+        for number, (_, view) in enumerate(self.queries):
+            if view.awaits_start and number not in self.removed:
+                view.start(at)
+                self.note_due(number)
+
+    @property
+    def awaits_start(self) -> bool:
+        """Whether some query has rows that begin with its first instant, and have not begun."""
+        return any(view.awaits_start for _, view in self.active())
 
     def note_due(self, number: int) -> None:
         """Notes when the view of a query has something to emit."""

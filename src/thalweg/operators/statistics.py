@@ -15,8 +15,8 @@ from thalweg.kernels.steps import mean_chain_length
 from thalweg.kernels.store import ROW_O, ROW_P, ROW_S, ROW_TO, SPO
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.state import State
-from thalweg.plan.delta import components, plan_component
-from thalweg.plan.program import Interner, Statistics, store_key
+from thalweg.plan.delta import plan_component
+from thalweg.plan.program import Interner, Statistics, store_key, units_of
 from thalweg.plan.shapes import FEW_QUERIES
 
 Ints = NDArray[np.int64]
@@ -132,7 +132,7 @@ def _probes(query: Query, statistics: Statistics, number: int) -> set[tuple[int,
     """The (pattern, index) pairs that the plans of a query use, whose indexes are therefore complete."""
     return {
         (step.pattern, step.index)
-        for part in components(query)
+        for part in _parts(query)
         for steps in plan_component(
             query.patterns, part, statistics.of(number), free=statistics.hubs
         ).nodes.values()
@@ -143,7 +143,12 @@ def _probes(query: Query, statistics: Statistics, number: int) -> set[tuple[int,
 def _orders(query: Query, statistics: Statistics, number: int) -> list[list[int]]:
     """The orders that are tried first."""
     orders = []
-    for part in components(query):
+    for part in _parts(query):
         graph = plan_component(query.patterns, part, statistics.of(number), free=statistics.hubs)
         orders += [[step.pattern for step in graph.order(start)] for start in part]
     return orders
+
+
+def _parts(query: Query) -> list[tuple[int, ...]]:
+    """The connected parts of the leaves of a query, each once."""
+    return list(dict.fromkeys(unit.part for unit in units_of(0, query)))

@@ -18,7 +18,7 @@ from thalweg.algebra.query import Query
 from thalweg.algebra.windows import Count, Range
 from thalweg.errors import DataError
 from thalweg.instants import show_instant
-from thalweg.kernels.layout import OUT_FROM
+from thalweg.kernels.layout import OUT_EVENT, OUT_FROM, OUT_GRAPH
 from thalweg.kernels.times import NO_TIME
 from thalweg.operators.pipeline import Pipeline
 from thalweg.operators.runs import runs
@@ -126,9 +126,18 @@ class View:
         """How many rows were dropped because they were not taken in time."""
         self._gap: int | None = None
 
-    def step(self, spans: Spans) -> None:
-        """Takes solutions; their cells may be reused afterwards."""
-        self._pipeline.schedule(spans)
+    def step(self, spans: Spans, leaf: int = 0) -> None:
+        """Takes solutions of a leaf of the query's plan; their cells may be reused afterwards."""
+        self._pipeline.schedule(spans, leaf)
+
+    @property
+    def awaits_start(self) -> bool:
+        """Whether the query has rows that begin with its first instant, and have not begun."""
+        return self._pipeline.awaits_start
+
+    def start(self, at: int) -> None:
+        """Takes the first instant of the query."""
+        self._pipeline.start(at)
 
     def tick(self, reports: Ints) -> None:
         """Takes the instants at which a window by count is reported; only RSTREAM repeats an answer then."""
@@ -404,29 +413,37 @@ class EventView(View):
 
     def __init__(self, query: Query, arena: Arena) -> None:
         super().__init__(query, arena)
-        self._parts: list[Spans] = []
+        self._parts: list[tuple[int, Spans]] = []
 
-    def step(self, spans: Spans) -> None:
-        """Takes solutions. Where an operator needs all of an event, they wait: an event may come in parts."""
-        if self._pipeline.linear:
-            self._answer(spans)
+    def step(self, spans: Spans, leaf: int = 0) -> None:
+        """Takes solutions. Where operators need all of an event, they wait: an event may come in parts."""
+        if self._pipeline.plain:
+            rows = spans.bindings[:, : self.width].copy()
+            one = np.ones(len(spans), np.int64)
+            self._emit(Delta(spans.begin.copy(), one, spans.graph.copy(), spans.event.copy(), rows))
         elif len(spans):
-            self._parts.append(Spans(spans.cells.copy()))
+            self._parts.append((leaf, Spans(spans.cells.copy())))
 
     @property
     def due(self) -> int | None:
         """The instant from which events wait."""
-        return int(self._parts[0].begin[0]) if self._parts else None
+        return min((int(spans.begin[0]) for _, spans in self._parts), default=None)
 
     def advance(self, watermark: int) -> None:
         """Emits the answers of the events that have come."""
-        if self._parts:
-            parts, self._parts = self._parts, []
-            cells = np.concatenate([part.cells for part in parts])
-            self._answer(Spans(cells[np.argsort(cells[:, OUT_FROM], kind="stable")]))
+        if not self._parts:
+            return
+        parts, self._parts = self._parts, []
+        event, rows = self._pipeline.event_rows(parts)
+        # The time and the graph of each event.
+        known = np.concatenate([spans.cells[:, [OUT_EVENT, OUT_FROM, OUT_GRAPH]] for _, spans in parts])
+        known = known[np.unique(known[:, 0], return_index=True)[1]]
+        _, begin, graph = known[np.searchsorted(known[:, 0], event)].T
+        order = np.argsort(begin, kind="stable")
+        one = np.ones(len(order), np.int64)
+        self._emit(Delta(begin[order], one, graph[order], event[order], rows[order]))
 
-    def _answer(self, spans: Spans) -> None:
-        origin, rows = self._pipeline.event_rows(spans.event, spans.bindings)
-        chosen = spans[origin]
-        one = np.ones(len(chosen), np.int64)
-        self._emit(Delta(chosen.begin.copy(), one, chosen.graph.copy(), chosen.event.copy(), rows.copy()))
+    def live_ids(self) -> list[Ints]:
+        """The term ids of rows that wait for a poll, and of the solutions of events that wait."""
+        waiting = (spans.cells[:, OUT_GRAPH:].ravel() for _, spans in self._parts)
+        return [*super().live_ids(), *waiting]

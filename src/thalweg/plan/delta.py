@@ -76,21 +76,21 @@ class PlanGraph:
         return steps
 
 
-def components(query: Query) -> list[tuple[int, ...]]:
-    """The patterns of a query in connected parts: two patterns belong together if they share a variable.
+def components(query: Query, numbers: Sequence[int]) -> list[tuple[int, ...]]:
+    """Some patterns of a query in connected parts: two patterns belong together if they share a variable.
 
     A pattern without variables is a part of its own. Parts are matched apart and combined by a product.
     """
     parts: list[tuple[set[str], list[int]]] = []
-    for number, pattern in enumerate(query.patterns):
-        variables = set(pattern.variables)
-        numbers = [number]
+    for number in numbers:
+        variables = set(query.patterns[number].variables)
+        members = [number]
         for part in [part for part in parts if part[0] & variables]:
             parts.remove(part)
             variables |= part[0]
-            numbers = part[1] + numbers
-        parts.append((variables, numbers))
-    return sorted(tuple(sorted(numbers)) for _, numbers in parts)
+            members = part[1] + members
+        parts.append((variables, members))
+    return sorted(tuple(sorted(members)) for _, members in parts)
 
 
 def plan_component(

@@ -128,7 +128,7 @@ def _patterns(query: Query) -> list[str]:
 
 def _plans(query: Query) -> list[str]:
     lines = []
-    parts = components(query)
+    parts = components(query, range(len(query.patterns)))
     for number, part in enumerate(parts):
         if len(parts) > 1:
             lines.append(f"part {number}     {_kind(query, part)}: patterns {', '.join(map(str, part))}")

@@ -26,6 +26,7 @@ from thalweg.kernels.layout import (
     STEP_CELLS,
 )
 from thalweg.kernels.store import ALL
+from thalweg.plan.compile import plan_of
 from thalweg.plan.delta import Fanout, PlanGraph, components, plan_component
 from thalweg.plan.shapes import FEW_QUERIES, Shape, Unit, shapes_of
 
@@ -163,19 +164,14 @@ def compile_program(
 
 
 def units_of(number: int, query: Query) -> list[Unit]:
-    """The connected parts of a query."""
-    shown = shown_variables(query)
+    """The connected parts of the leaves of a query's plan."""
     units = []
-    for part in components(query):
-        bound = {name for pattern in part for name in query.patterns[pattern].variables}
-        units.append(Unit(number, part, tuple(name for name in shown if name in bound)))
+    for place, leaf in enumerate(plan_of(query).leaves):
+        for part in components(query, leaf.patterns):
+            bound = {name for pattern in part for name in query.patterns[pattern].variables}
+            shown = tuple(name for name in leaf.shown if name in bound)
+            units.append(Unit(number, part, shown, place))
     return units
-
-
-def shown_variables(query: Query) -> tuple[str, ...]:
-    """The projected variables that patterns bind: the columns of a solution."""
-    bound = set(query.variables)
-    return tuple(name for name in query.select if name in bound)
 
 
 class _Layout:

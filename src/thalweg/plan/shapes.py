@@ -19,11 +19,12 @@ _FEW_ALIKE = 4  # units of a shape below which sharing does not pay
 
 @dataclass(frozen=True)
 class Unit:
-    """What the kernel takes for a query: a connected part of one, with the variables that it shows."""
+    """What the kernel takes for a leaf of a query: a connected part of it, with the variables that it shows."""
 
     query: int
     part: tuple[int, ...]
     shown: tuple[str, ...]
+    leaf: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,201 @@
+"""Operators: their protocol, and the one that each node of a physical plan is run by."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Const
+from thalweg.expressions.evaluate import Evaluator
+from thalweg.operators.cogroup import CoGroupRows
+from thalweg.operators.rows import (
+    CompatibleRows,
+    ComputeRows,
+    ConstructTriples,
+    ExpandRows,
+    RenameRows,
+    SelectRows,
+)
+from thalweg.operators.spans import Changes
+from thalweg.operators.state import State
+from thalweg.operators.template import Template
+from thalweg.operators.timeline import CountedRows
+from thalweg.plan import physical
+from thalweg.plan.physical import EVENT, Physical
+from thalweg.rdf.arena import Arena
+
+Ints = NDArray[np.int64]
+_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
+
+
+class Operator(Protocol):
+    """A definition, made of a node of the plan, and its state."""
+
+    width: int
+    """The cells of a row that comes out."""
+    replayable: bool
+    """Whether the state follows from the content of windows."""
+    linear: bool
+    """Whether it takes rows one by one. One that is not nets its result, and needs all rows of an event at once."""
+
+    def step(self, *inputs: Changes) -> Changes:
+        """Takes the changes of each input in time order; gives the changes of the operator's result."""
+        ...
+
+    def state(self) -> State:
+        """Everything that is kept."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Keeps what a saved one kept."""
+        ...
+
+    def live_ids(self) -> list[Ints]:
+        """The term ids that are kept."""
+        ...
+
+    def clear(self) -> None:
+        """Lets go of everything."""
+        ...
+
+    def give_back(self, spare: int) -> bool:
+        """Returns memory that what is kept and `spare` more rows do not need; whether none is left to return."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """How many rows are kept."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what is kept."""
+        ...
+
+
+class DistinctRows:
+    """DISTINCT: a row comes with its first copy and goes with its last."""
+
+    replayable = True
+    linear = False
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._counts = CountedRows(width)
+
+    def step(self, *inputs: Changes) -> Changes:
+        """The changes of the set."""
+        (changes,) = inputs
+        changes = changes.consolidated()
+        if not len(changes):
+            return changes
+        weight = self._counts.add(changes.weight, changes.rows)
+        kept = weight != 0
+        return Changes(changes.time[kept], weight[kept], changes.rows[kept])
+
+    def state(self) -> State:
+        """The rows and how often they are there."""
+        return self._counts.state()
+
+    def restore(self, state: State) -> None:
+        """Counts what a saved one counted."""
+        self._counts.restore(state)
+
+    def live_ids(self) -> list[Ints]:
+        """The term ids of the rows."""
+        return [self._counts.content()[0].ravel()]
+
+    def clear(self) -> None:
+        """Lets go of everything."""
+        self._counts = CountedRows(self.width)
+
+    def give_back(self, spare: int) -> bool:
+        """Returns memory that the rows and `spare` more do not need; whether none is left to return."""
+        return self._counts.give_back(spare)
+
+    @property
+    def held(self) -> int:
+        """How many different rows there are."""
+        return len(self._counts)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the counts."""
+        return self._counts.nbytes
+
+
+class MergeRows:
+    """UNION: the rows of all inputs."""
+
+    replayable = linear = True
+    held = nbytes = 0
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def step(self, *inputs: Changes) -> Changes:
+        """The changes of the inputs in time order."""
+        news = [changes for changes in inputs if len(changes)]
+        merged = Changes.concat(news, self.width)
+        if len(news) > 1 and (merged.time[1:] < merged.time[:-1]).any():
+            return merged[np.argsort(merged.time, kind="stable")]
+        return merged
+
+    def state(self) -> State:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Nothing is kept."""
+
+    def live_ids(self) -> list[Ints]:
+        """Nothing."""
+        return []
+
+    def clear(self) -> None:
+        """Nothing is kept."""
+
+    def give_back(self, spare: int) -> bool:
+        """Nothing is kept."""
+        return True
+
+
+def operator_of(node: Physical, query: Query, arena: Arena, place: str) -> Operator:
+    """The operator that a node of the plan of a query is run by; `place` is its place in the plan."""
+    width = len(node.names)
+    salt = f"{query.text}\n{place}".encode()
+    match node:
+        case physical.Select():
+            return SelectRows(Evaluator(node.condition, node.input.names, arena, salt=salt), width)
+        case physical.Compute():
+            return ComputeRows(Evaluator(node.expression, node.input.names, arena, salt=salt), width)
+        case physical.Rename():
+            return RenameRows(node.sources)
+        case physical.Compatible():
+            return CompatibleRows(node.pairs, width, overlap=node.overlap)
+        case physical.Expand():
+            mine, theirs = node.input.names, node.table.names
+            shared = [(mine.index(name), k) for k, name in enumerate(theirs) if name in mine]
+            added = [k for k, name in enumerate(theirs) if name not in mine]
+            return ExpandRows(table_of(node.table, arena), shared, added, len(mine))
+        case physical.Merge():
+            return MergeRows(width)
+        case physical.CoGroup():
+            booleans = [Const.literal(text, datatype=_BOOLEAN).text.encode() for text in ("false", "true")]
+            false, true = (arena.intern(text) for text in booleans)
+            return CoGroupRows([len(one.names) for one in node.inputs], node.rules, node.key, (false, true))
+        case physical.Distinct():
+            return DistinctRows(width)
+        case physical.Template():
+            lead = int(EVENT in node.names)
+            return ConstructTriples(Template(query, node.input.names[lead:], arena), lead)
+    raise TypeError(f"a {type(node).__name__} is no operator")
+
+
+def table_of(table: physical.Constants, arena: Arena) -> Ints:
+    """The rows of a table of constants as ids, 0 where a row binds nothing."""
+    cells = [[0 if term is None else arena.intern(term.text.encode()) for term in row] for row in table.rows]
+    return np.array(cells, np.int64).reshape(len(table.rows), len(table.names))

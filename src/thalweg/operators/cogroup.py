@@ -1,0 +1,192 @@
+"""The co-group: inputs that meet by key. Joins, OPTIONAL, MINUS and EXISTS are co-groups with different rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.kernels import cogroup as kernel
+from thalweg.operators.spans import Changes
+from thalweg.operators.state import State
+
+Ints = NDArray[np.int64]
+RULES = {
+    "rows": kernel.ROWS,
+    "left": kernel.LEFT,
+    "semi": kernel.SEMI,
+    "anti": kernel.ANTI,
+    "mark": kernel.MARK,
+    "mark not": kernel.MARK_NOT,
+}
+_FEW = 16
+_LITTLE = 1024
+
+
+class CoGroupRows:
+    """Inputs by key: `widths` are the cells of their rows, the first `key` of which are the key.
+
+    `booleans` are the ids of false and true, for marks. The result has the key, and then what inputs with the rules
+    `rows`, `left` and `mark` add.
+    """
+
+    replayable = True
+    linear = False
+
+    def __init__(
+        self, widths: Sequence[int], rules: Sequence[str], key: int, booleans: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.key = key
+        self._widths = list(widths)
+        self._booleans = np.array(booleans, np.int64)
+        self._definition = np.zeros((len(widths), 3), np.int64)
+        place = key
+        for number, (width, rule) in enumerate(zip(widths, rules, strict=True)):
+            own = width - key if rule in ("rows", "left") else 0
+            self._definition[number] = RULES[rule], own, place
+            place += own if own or not rule.startswith("mark") else 1
+        self.width = place
+        self._cells = int(self._definition[:, kernel.INPUT_CELLS].max())
+        self._cursor = np.zeros(len(widths), np.int64)
+        self._room = 256
+        self._reset(_FEW, _FEW)
+
+    def _reset(self, groups: int, entries: int) -> None:
+        self._group_slots = np.full(2 * groups, -1, np.int64)
+        self._groups = np.empty((groups, kernel.GROUP_CELLS * len(self._widths) + self.key), np.int64)
+        self._entry_slots = np.full(2 * entries, -1, np.int64)
+        self._entries = np.empty((entries, kernel.ENTRY_ROW + self._cells), np.int64)
+        self._used = np.zeros(3, np.int64)
+
+    def step(self, *inputs: Changes) -> Changes:
+        """Takes changes of the inputs, each in time order; gives the netted changes of the product."""
+        news = [(number, changes) for number, changes in enumerate(inputs) if len(changes)]
+        if not news:
+            return Changes.empty(self.width)
+        if len(news) == 1:
+            ((number, changes),) = news
+            source = np.full(len(changes), number, np.int64)
+            return self._run(changes.time, changes.weight, source, self._padded(changes.rows))
+        time = np.concatenate([changes.time for _, changes in news])
+        weight = np.concatenate([changes.weight for _, changes in news])
+        source = np.concatenate([np.full(len(changes), number, np.int64) for number, changes in news])
+        cells = np.concatenate([self._padded(changes.rows) for _, changes in news])
+        if (time[1:] < time[:-1]).any():
+            order = np.argsort(time, kind="stable")
+            time, weight, source, cells = time[order], weight[order], source[order], cells[order]
+        return self._run(time, weight, source, cells)
+
+    def _padded(self, rows: Ints) -> Ints:
+        """Rows with as many cells as the widest input keeps."""
+        width = self.key + self._cells
+        if rows.shape[1] == width:
+            return np.ascontiguousarray(rows)
+        cells = np.zeros((len(rows), width), np.int64)
+        kept = min(width, rows.shape[1])
+        cells[:, :kept] = rows[:, :kept]
+        return cells
+
+    def _run(self, time: Ints, weight: Ints, source: Ints, cells: Ints, *, emit: bool = True) -> Changes:
+        self._reserve(len(time))
+        parts: list[Changes] = []
+        start, wanted = 0, 0
+        while start < len(time):
+            room = max(self._room, wanted)
+            out = Changes(
+                np.empty(room, np.int64), np.empty(room, np.int64), np.empty((room, self.width), np.int64)
+            )
+            start, written, wanted = kernel.step(
+                time, weight, source, cells, self._definition, self.key, self._booleans,
+                self._group_slots, self._groups, self._entry_slots, self._entries, self._used,
+                out.time, out.weight, out.rows, self._cursor, emit, start,
+            )  # fmt: skip
+            if written:
+                parts.append(out[:written])
+            if start < len(time):
+                self._room = min(4 * self._room, 1 << 16)
+        return Changes.concat(parts, self.width).consolidated()
+
+    def _reserve(self, more: int) -> None:
+        groups, entries, _ = self._used.tolist()
+        if groups + more > len(self._groups) or entries + more > len(self._entries):
+            self._rebuild(more)
+
+    def _rebuild(self, more: int) -> None:
+        """Leaves behind the keys and rows that are gone, and makes room for more."""
+        content = [self._content(number) for number in range(len(self._widths))]
+        groups = max(int(self._live_groups().sum()), 1)
+        entries = sum(len(rows) for number, (rows, _) in enumerate(content) if self._kept(number)) or 1
+        room = [_FEW, _FEW]
+        for k, needed in enumerate((groups, entries)):
+            while room[k] < 2 * needed + more:
+                room[k] *= 2
+        self._reset(*room)
+        for number, (rows, counts) in enumerate(content):
+            self._load(number, rows, counts)
+
+    def _kept(self, number: int) -> bool:
+        return bool(self._definition[number, kernel.INPUT_CELLS])
+
+    def _live_groups(self) -> NDArray[np.bool_]:
+        used = int(self._used[kernel.USED_GROUPS])
+        cells = self._groups[:used, : kernel.GROUP_CELLS * len(self._widths)]
+        totals = cells.reshape(used, len(self._widths), kernel.GROUP_CELLS)[:, :, : kernel.GROUP_SIZE + 1]
+        return (totals != 0).any(axis=(1, 2))
+
+    def _content(self, number: int) -> tuple[Ints, Ints]:
+        """The rows of an input that are kept, and their counts."""
+        start = kernel.GROUP_CELLS * len(self._widths)
+        if not self._kept(number):
+            used = int(self._used[kernel.USED_GROUPS])
+            totals = self._groups[:used, kernel.GROUP_CELLS * number + kernel.GROUP_TOTAL]
+            there = totals != 0
+            return self._groups[:used, start:][there], totals[there]
+        used = int(self._used[kernel.USED_ENTRIES])
+        entries = self._entries[:used]
+        entries = entries[(entries[:, kernel.ENTRY_INPUT] == number) & (entries[:, kernel.ENTRY_COUNT] != 0)]
+        keys = self._groups[entries[:, kernel.ENTRY_GROUP], start:]
+        cells = entries[:, kernel.ENTRY_ROW : kernel.ENTRY_ROW + int(self._definition[number, 1])]
+        return np.concatenate([keys, cells], axis=1), entries[:, kernel.ENTRY_COUNT].copy()
+
+    def _load(self, number: int, rows: Ints, counts: Ints) -> None:
+        if len(rows):
+            none = np.zeros(len(rows), np.int64)
+            self._run(none, counts, np.full(len(rows), number, np.int64), self._padded(rows), emit=False)
+
+    def state(self) -> State:
+        """The rows of each input, and their counts."""
+        return {"inputs": [self._content(number) for number in range(len(self._widths))]}
+
+    def restore(self, state: State) -> None:
+        """Keeps what a saved one kept."""
+        self._reset(_FEW, _FEW)
+        for number, (rows, counts) in enumerate(state["inputs"]):
+            self._load(number, rows, counts)
+
+    def live_ids(self) -> list[Ints]:
+        """The term ids of the rows."""
+        found = [self._content(number)[0].ravel() for number in range(len(self._widths))]
+        return [*found, self._booleans]
+
+    def clear(self) -> None:
+        """Lets go of everything."""
+        self._reset(_FEW, _FEW)
+
+    def give_back(self, spare: int) -> bool:
+        """Returns memory that the rows and `spare` more do not need; whether none is left to return."""
+        rows = self.held
+        if len(self._groups) + len(self._entries) > 16 * (rows + spare) + _LITTLE:
+            self._rebuild(0)
+        return spare == 0 or len(self._groups) + len(self._entries) <= 16 * rows + _LITTLE
+
+    @property
+    def held(self) -> int:
+        """How many keys and rows of inputs are kept."""
+        return int(self._used[kernel.LIVE])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of keys and rows."""
+        arrays = self._group_slots, self._groups, self._entry_slots, self._entries
+        return sum(array.nbytes for array in arrays)

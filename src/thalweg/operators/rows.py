@@ -1,0 +1,217 @@
+"""Operators that take rows one by one: conditions, computed columns, other columns, tables of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.expressions.evaluate import Evaluator
+from thalweg.operators.spans import Changes
+from thalweg.operators.state import State
+from thalweg.operators.template import Template
+
+Ints = NDArray[np.int64]
+
+
+class RowOperator:
+    """An operator that keeps no rows: what it gives for a row depends on that row alone."""
+
+    replayable = linear = True
+    held = 0
+    width: int
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The rows of the result, and for each the row that it is of; None: one for each, in order."""
+        raise NotImplementedError
+
+    def step(self, *inputs: Changes) -> Changes:
+        """The result of each row, with its time and weight."""
+        (changes,) = inputs
+        if not len(changes):
+            return Changes.empty(self.width)
+        origin, rows = self.rows(changes.rows)
+        if origin is None:
+            return Changes(changes.time, changes.weight, rows)
+        return Changes(changes.time[origin], changes.weight[origin], rows)
+
+    def state(self) -> State:
+        """Nothing."""
+        return {}
+
+    def restore(self, state: State) -> None:
+        """Nothing is kept."""
+
+    def live_ids(self) -> list[Ints]:
+        """Constants."""
+        return []
+
+    def clear(self) -> None:
+        """Nothing is kept."""
+
+    def give_back(self, spare: int) -> bool:
+        """Nothing is kept."""
+        return True
+
+    @property
+    def nbytes(self) -> int:
+        """The memory beside rows."""
+        return 0
+
+
+class SelectRows(RowOperator):
+    """FILTER: the rows that fulfil a condition."""
+
+    def __init__(self, condition: Evaluator, width: int) -> None:
+        self._condition = condition
+        self.width = width
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The rows that fulfil it."""
+        chosen = np.flatnonzero(self._condition.holds(rows))
+        return chosen, rows[chosen]
+
+    def live_ids(self) -> list[Ints]:
+        """The constants of the condition."""
+        return [self._condition.live_ids()]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of values that were looked up."""
+        return self._condition.nbytes
+
+
+class ComputeRows(RowOperator):
+    """BIND: one more column."""
+
+    def __init__(self, expression: Evaluator, width: int) -> None:
+        self._expression = expression
+        self.width = width
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The rows with the value of the expression, 0 where it has none."""
+        return None, np.concatenate([rows, self._expression.values(rows)[:, None]], axis=1)
+
+    def live_ids(self) -> list[Ints]:
+        """The constants of the expression."""
+        return [self._expression.live_ids()]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of values that were looked up."""
+        return self._expression.nbytes
+
+
+class RenameRows(RowOperator):
+    """Other columns: each the first of some columns that is bound."""
+
+    def __init__(self, sources: Sequence[Sequence[int]]) -> None:
+        self._sources = [list(places) for places in sources]
+        self.width = len(self._sources)
+        self._plain = all(len(places) == 1 for places in self._sources)
+        self._places = np.array([places[0] if places else 0 for places in self._sources], np.intp)
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The rows with these columns."""
+        made = rows[:, self._places] if self.width else np.empty((len(rows), 0), np.int64)
+        if not self._plain:
+            for column, places in enumerate(self._sources):
+                if not places:
+                    made[:, column] = 0
+                for place in places[1:]:
+                    made[:, column] = np.where(made[:, column] == 0, rows[:, place], made[:, column])
+        return None, made
+
+
+class CompatibleRows(RowOperator):
+    """The rows in which pairs of columns agree where both are bound; with `overlap`, some pair is bound in both."""
+
+    def __init__(self, pairs: Sequence[tuple[int, int]], width: int, *, overlap: bool) -> None:
+        self._pairs = list(pairs)
+        self._overlap = overlap
+        self.width = width
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The rows that are compatible."""
+        agree = np.ones(len(rows), np.bool_)
+        shared = np.zeros(len(rows), np.bool_)
+        for one, other in self._pairs:
+            both = (rows[:, one] != 0) & (rows[:, other] != 0)
+            agree &= ~both | (rows[:, one] == rows[:, other])
+            shared |= both
+        chosen = np.flatnonzero(agree & shared if self._overlap else agree)
+        return chosen, rows[chosen]
+
+
+class ExpandRows(RowOperator):
+    """VALUES: each row with the rows of a table that are compatible with it.
+
+    `shared` are pairs of columns: of a row, and of the table. `added` are the further columns of the table.
+    """
+
+    def __init__(self, table: Ints, shared: Sequence[tuple[int, int]], added: Sequence[int], width: int) -> None:
+        self._table = table
+        self._added = list(added)
+        self._shared = list(shared)
+        self.width = width + len(self._added)
+        # By the columns that the table binds in all of its rows, its rows are looked up; the others are compared.
+        self._sure = [(mine, theirs) for mine, theirs in self._shared if (table[:, theirs] != 0).all()]
+        self._doubtful = [pair for pair in self._shared if pair not in self._sure]
+        self._found: dict[tuple[int, ...], Ints] = {}
+        for number, row in enumerate(table[:, [theirs for _, theirs in self._sure]].tolist()):
+            self._found.setdefault(tuple(row), []).append(number)  # type: ignore[arg-type,attr-defined]
+        self._found = {key: np.array(numbers, np.intp) for key, numbers in self._found.items()}
+        self._all = np.arange(len(table))
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The pairs, with the columns of both."""
+        mine = rows[:, [place for place, _ in self._sure]]
+        origins: list[Ints] = []
+        numbers: list[Ints] = []
+        for k, cells in enumerate(mine.tolist()):
+            # A row that does not bind a column meets every row of the table.
+            found = self._found.get(tuple(cells)) if all(cells) else self._all
+            if found is not None and len(found):
+                origins.append(np.full(len(found), k, np.intp))
+                numbers.append(found)
+        if not origins:
+            return np.empty(0, np.intp), np.empty((0, self.width), np.int64)
+        origin, number = np.concatenate(origins), np.concatenate(numbers)
+        made, other = rows[origin], self._table[number]
+        agree = np.ones(len(made), np.bool_)
+        for place, theirs in self._shared:
+            left, right = made[:, place], other[:, theirs]
+            agree &= (left == 0) | (right == 0) | (left == right)
+            made[:, place] = np.where(left == 0, right, left)
+        made = np.concatenate([made, other[:, self._added]], axis=1)
+        return origin[agree], made[agree]
+
+    def live_ids(self) -> list[Ints]:
+        """The terms of the table."""
+        return [self._table.ravel()]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the table."""
+        return self._table.nbytes
+
+
+class ConstructTriples(RowOperator):
+    """CONSTRUCT's template: a row becomes triples; `lead` columns of the row come before each of them."""
+
+    def __init__(self, template: Template, lead: int = 0) -> None:
+        self._template = template
+        self._lead = lead
+        self.width = 3 + lead
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The triples of the rows."""
+        origin, triples = self._template.triples(rows[:, self._lead :])
+        if self._lead:
+            triples = np.concatenate([rows[origin, : self._lead], triples], axis=1)
+        return origin, triples
+
+    def live_ids(self) -> list[Ints]:
+        """The constants of the template."""
+        return [self._template.constants]

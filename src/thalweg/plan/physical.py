@@ -1,0 +1,191 @@
+"""The physical plan of a query: match leaves, and a tree of operators over the rows that they give.
+
+Rows have named columns, by position. A column that holds 0 is unbound. Where the query's windows are [NOW], the first
+column of every row is the event (`EVENT`): what is found in different events never meets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from thalweg.algebra.expressions import Expression
+from thalweg.algebra.terms import Const, Pattern
+
+EVENT = "\x1fevent"
+"""The column of the event's number, which no query can name."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What the kernel matches: some patterns of the flat table, and the variables that a solution shows."""
+
+    patterns: tuple[int, ...]
+    shown: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The solutions of a leaf that fulfil conditions, which are asked before a solution waits for its instant."""
+
+    leaf: int
+    names: tuple[str, ...]
+    conditions: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Rows of the query's text, from its first instant on."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Const | None, ...], ...]
+
+
+@dataclass(frozen=True)
+class Select:
+    """The rows that fulfil a condition."""
+
+    input: Physical
+    condition: Expression
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the input."""
+        return self.input.names
+
+
+@dataclass(frozen=True)
+class Compute:
+    """The rows with one more column."""
+
+    input: Physical
+    name: str
+    expression: Expression
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the input, and the new one."""
+        return (*self.input.names, self.name)
+
+
+@dataclass(frozen=True)
+class Rename:
+    """The rows with other columns: each is the first of some columns of the input that is bound; of none, unbound."""
+
+    input: Physical
+    names: tuple[str, ...]
+    sources: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Compatible:
+    """The rows in which pairs of columns do not differ where both are bound; with `overlap`, some pair is bound."""
+
+    input: Physical
+    pairs: tuple[tuple[int, int], ...]
+    overlap: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the input."""
+        return self.input.names
+
+
+@dataclass(frozen=True)
+class Expand:
+    """The rows, each with every row of a table of constants that is compatible with it."""
+
+    input: Physical
+    table: Constants
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the input, and those that the table adds."""
+        return tuple(dict.fromkeys(self.input.names + self.table.names))
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The rows of all inputs, which have the same columns."""
+
+    inputs: tuple[Physical, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the inputs."""
+        return self.inputs[0].names
+
+
+@dataclass(frozen=True)
+class CoGroup:
+    """Inputs that meet by key, their first columns: the product of what each of them gives for a key.
+
+    An input's rule is what it gives: `rows` its rows; `left` its rows, or one unbound row where it has none; `semi` or
+    `anti` nothing but whether the key is there; `mark` or `mark not` a column with that as a boolean.
+    """
+
+    inputs: tuple[Physical, ...]
+    rules: tuple[str, ...]
+    key: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The rows as a set."""
+
+    input: Physical
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the input."""
+        return self.input.names
+
+
+@dataclass(frozen=True)
+class Template:
+    """The triples that a template makes of rows."""
+
+    input: Physical
+    triples: tuple[Pattern, ...]
+    names: tuple[str, ...]
+
+
+Physical = Scan | Constants | Select | Compute | Rename | Compatible | Expand | Merge | CoGroup | Distinct | Template
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The leaves of a query, and the operators over them."""
+
+    leaves: tuple[Leaf, ...]
+    root: Physical
+
+
+def inputs_of(node: Physical) -> tuple[Physical, ...]:
+    """The inputs of an operator."""
+    match node:
+        case Scan() | Constants():
+            return ()
+        case Merge() | CoGroup():
+            return node.inputs
+    return (node.input,)
+
+
+def walk(node: Physical) -> Iterator[Physical]:
+    """An operator and all below it, from the top down."""
+    yield node
+    for below in inputs_of(node):
+        yield from walk(below)
+
+
+def arranged(node: Physical, names: tuple[str, ...]) -> Physical:
+    """The operator's rows with these columns, in this order; a column that it has not is unbound.
+
+    >>> arranged(Scan(0, ("x", "y")), ("x", "y"))
+    Scan(leaf=0, names=('x', 'y'), conditions=())
+    """
+    if node.names == names:
+        return node
+    places = {name: place for place, name in enumerate(node.names)}
+    return Rename(node, names, tuple((places[name],) if name in places else () for name in names))
