@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.kernels.times import NO_TIME
@@ -15,6 +16,9 @@ from thalweg.plan.compile import shown_variables
 from thalweg.rdf.arena import Arena
 
 _MANY = 1 << 10
+
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,10 @@ class Row:
 
     def __getitem__(self, name: str) -> str:
         return self.bindings[name]
+
+    def get(self, name: str) -> str | None:
+        """The term of a variable, or None where the row leaves it unbound."""
+        return self.bindings.get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,11 @@ class ContinuousQuery:
             ]
         columns, graphs = self.texts(delta)
         names, cells = list(columns), list(zip(*columns.values(), strict=True)) or [()] * len(delta)
+        if not delta.ids.all():
+            return [
+                Row(at, sign, {name: term for name, term in zip(names, row, strict=True) if term is not None}, graph)
+                for at, sign, row, graph in zip(delta.at.tolist(), delta.signs, cells, graphs, strict=True)
+            ]
         return [
             Row(at, sign, dict(zip(names, row, strict=True)), graph)
             for at, sign, row, graph in zip(delta.at.tolist(), delta.signs, cells, graphs, strict=True)
@@ -132,9 +145,12 @@ class ContinuousQuery:
         return self.view.poll()
 
     def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:
-        """The columns of a delta as N-Triples texts, by name in the order of SELECT, and the graphs of its rows."""
+        """The columns of a delta as N-Triples texts, by name in the order of SELECT, and the graphs of its rows.
+
+        Where some row leaves a variable unbound (its id is 0), the text is None.
+        """
         arena = self._arena
-        columns = {name: arena.texts(delta.ids[:, place]) for place, name in enumerate(self.names)}
+        columns = {name: self._column(delta.ids[:, place]) for place, name in enumerate(self.names)}
         columns |= {name: [text] * len(delta) for name, text in self.fixed.items()}
         graphs: list[str | None] = [None] * len(delta)
         if self.query.per_event:
@@ -142,3 +158,12 @@ class ContinuousQuery:
             for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
                 graphs[place] = text
         return {name: columns[name] for name in self.query.columns}, graphs
+
+    def _column(self, ids: Ints) -> list[str]:
+        if ids.all():
+            return self._arena.texts(ids)
+        texts: list[str | None] = [None] * len(ids)
+        bound = np.flatnonzero(ids)
+        for place, text in zip(bound.tolist(), self._arena.texts(ids[bound]), strict=True):
+            texts[place] = text
+        return texts  # type: ignore[return-value]

@@ -222,8 +222,9 @@ class Session:
         state = self._stream(stream)
         if time < state.watermark:
             self._note_late(stream, time, state.watermark, -self._pushes)
-            rows = rows[:0]
-        self._take(state, rows, time, 1)
+            self._take(state, rows[:0], time, 1)
+        else:
+            self._take(state, rows, time, 1, first=time)
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
@@ -235,7 +236,11 @@ class Session:
         late = self._late(state, batch)
         if late is not None:
             rows = rows[~late[batch.places]]
-        self._take(state, rows, batch.clock, batch.events)
+        first = None
+        if self._awaits_start:
+            times = batch.event_time[batch.event_time != NO_TIME]
+            first = int((times if late is None else batch.event_time[~late]).min()) if len(times) else None
+        self._take(state, rows, batch.clock, batch.events, first=first)
 
     def _begin(self, stream: str | None) -> None:
         """Refuses what no event or watermark may do; drops rows that too many others wait with."""
@@ -261,8 +266,17 @@ class Session:
             view.drop_oldest()
         self._overfull.clear()
 
-    def _take(self, state: Stream, rows: Rows, clock: int, events: int) -> None:
-        """Takes rows of events that are not late; `clock` is the largest time of an event, with or without rows."""
+    @property
+    def _awaits_start(self) -> bool:
+        return any(home.awaits_start for home in self._sets)
+
+    def _take(
+        self, state: Stream, rows: Rows, clock: int, events: int, *, first: int | None = None
+    ) -> None:
+        """Takes rows of events that are not late; `clock` is the largest time of an event, with or without rows.
+
+        `first` is the smallest time of these events.
+        """
         stream = state.name
         self.stats.events += events
         self.stats.triples += len(rows)
@@ -276,6 +290,8 @@ class Session:
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
         for home in homes:
+            if first is not None and home.awaits_start:
+                home.open(first)
             home.push(stream, rows, state.clock, state.watermark)
         self._run(homes, len(rows))
 
@@ -289,6 +305,8 @@ class Session:
             state.watermark = max(state.watermark, time)
             for home in self._sets:
                 if name in home.streams:
+                    if home.awaits_start:
+                        home.open(time)
                     home.push(name, None, state.clock, state.watermark)
         self._run([home for home in self._sets if not set(names).isdisjoint(home.streams)])
 
@@ -517,6 +535,8 @@ class Session:
             state.watermark = max(state.watermark, made.watermark)
             for home in readers:
                 before = home.absent
+                if home.awaits_start and len(made.rows):
+                    home.open(int(made.rows.time.min()))
                 home.push(name, made.rows, state.clock, state.watermark)
                 if made.finished:
                     home.finish([name], drain=made.drain)

@@ -117,7 +117,7 @@ def _side_by_side(
 
 def _deliver(query: ContinuousQuery, writer: Writer) -> None:
     delta = query.drain()
-    if query.query.reports_empty:  # rows of two shapes
+    if query.query.reports_empty or not delta.ids.all():  # rows of several shapes
         writer.write(query.rows(delta))
     else:
         for start in range(0, len(delta), _ROWS):

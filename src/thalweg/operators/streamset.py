@@ -58,6 +58,9 @@ class Streamset:
         self._counts: CountFeeds | None = None
         self._counting: list[int] = []
         self._unsettled = 0  # runs since memory was last given back
+        self.awaits_start = False
+        """Whether some query has rows that begin with its first instant, and have not begun."""
+        self._first_instant: int | None = None
 
     # Queries
 
@@ -67,6 +70,7 @@ class Streamset:
         self._routes.add(query, view)
         self.windows.update(store_key(source) for source in query.sources)
         self._matcher = self._again = None
+        self.awaits_start = self.awaits_start or view.awaits_start
         return view
 
     def remove(self, view: View, intern: Interner) -> None:
@@ -102,6 +106,10 @@ class Streamset:
         """Takes rows of one stream, none before an earlier watermark, its latest time and its new watermark."""
         self.started = self.started or (rows is not None and len(rows) > 0)
         self._merge.push(stream, rows, clock, watermark)
+
+    def open(self, at: int) -> None:
+        """Takes the time of an event or of an `advance`, with or without rows: the earliest is the first instant."""
+        self._first_instant = at if self._first_instant is None else min(self._first_instant, at)
 
     def finish(self, streams: Collection[str], *, drain: bool) -> None:
         """Ends streams; `drain` lets time run on until the windows are empty."""
@@ -160,6 +168,9 @@ class Streamset:
                 self._routes.deliver(spans, now=int(spans.begin[0]))
         elif len(feed):
             self._match(feed, rows, intern)
+        if self.awaits_start and self._first_instant is not None and self._first_instant <= bound:
+            self.awaits_start = False
+            self._routes.start(self._first_instant)
         later, self.bound = bound > self.bound, max(self.bound, bound)
         try:
             self._routes.advance(bound, len(feed))
@@ -274,6 +285,7 @@ class Streamset:
             "plan": self.digest(),
             "started": self.started,
             "bound": self.bound,
+            "first_instant": self._first_instant,
             "merge": self._merge.state(),
             "statistics": self._collector.state(),
             "routes": self._routes.state(),
@@ -286,9 +298,11 @@ class Streamset:
         if state["plan"] != self.digest():
             raise UsageError("the saved state belongs to other queries, or to another version of their plans")
         self.started, self.bound = state["started"], state["bound"]
+        self._first_instant = state["first_instant"]
         self._merge.restore(state["merge"])
         self._collector.restore(state["statistics"])
         self._routes.restore_views(state["routes"])
+        self.awaits_start = self._routes.awaits_start
         if state["matcher"] is not None:
             self.matcher(intern).restore(state["matcher"])
         self._routes.restore_products(state["routes"])
