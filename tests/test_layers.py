@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 
 # A room may import from itself and from the rooms to its left.
 ORDER = [
-    *("errors", "lines", "instants", "kernels", "rdf", "algebra", "lang", "expressions", "plan", "operators"),
+    *("errors", "lines", "deep", "instants", "kernels", "rdf", "algebra", "lang", "expressions", "plan", "operators"),
     *("answers", "saving", "engine"),
     *("io", "spark", "testing", "demo", "bench", "warmup", "cli"),
 ]
@@ -22,11 +22,12 @@ ORDER = [
 NARROW = {
     "errors": set(),
     "lines": set(),
+    "deep": set(),
     "instants": {"errors"},
     "kernels": set(),
     "rdf": {"kernels", "errors", "instants", "lines"},
     "algebra": {"errors", "instants"},
-    "lang": {"algebra", "errors", "instants", "lines"},
+    "lang": {"algebra", "deep", "errors", "instants", "lines"},
     "expressions": {"algebra", "errors", "instants", "kernels", "rdf"},
     # The oracles and generators judge the engine: they must not lean on it.
     "testing": {"errors", "instants"},

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from thalweg import lines
 from thalweg.algebra.nodes import leaves, with_leaves
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.rules import rewrite
 from thalweg.algebra.windows import Count, Now, Range, Unbounded
+from thalweg.deep import deeply
 from thalweg.errors import QueryError
 from thalweg.lang import csparql, grammar, rspql
 from thalweg.lang.clauses import Cursor, Token
@@ -16,6 +18,9 @@ from thalweg.lang.names import Prologue
 from thalweg.lang.sparql import QueryReader
 from thalweg.lang.text import QueryText
 
+_LONGEST = 2_000_000
+_DEEPEST = 300
+_SHALLOW = 2  # levels of groups and brackets that the grammar reads on any stack
 _UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH")
 
 
@@ -32,11 +37,25 @@ def parse(text: str | bytes, *, source: str = "query", stream: str | None = None
         except UnicodeDecodeError as error:
             line = lines.count(error.object[: error.start]) + 1
             raise QueryError("this is not UTF-8 text", source=source, line=line) from None
+    if len(text) > _LONGEST:
+        raise QueryError(
+            f"the query has {len(text):,} characters, and {_LONGEST:,} are the most", source=source
+        )
     query = QueryText(text.removeprefix("\ufeff"), source)
+    cursor = Cursor(query)
+    depth = max((token.depth for token in cursor.tokens), default=0)
+    if depth > _DEEPEST:
+        deepest = next(token for token in cursor.tokens if token.depth > _DEEPEST)
+        query.fail(f"the query is nested more than {_DEEPEST} levels deep", deepest.at)
+    read = partial(_read, cursor, stream)
+    return deeply(read) if depth > _SHALLOW else read()
+
+
+def _read(cursor: Cursor, stream: str | None) -> Query:
     try:
-        return rewrite(_parse(query, stream))
+        return rewrite(_parse(cursor, stream))
     except RecursionError:
-        raise QueryError("the query is nested too deeply", source=source) from None
+        raise QueryError("the query is nested too deeply", source=cursor.query.source) from None
 
 
 @dataclass
@@ -50,8 +69,8 @@ class _Clauses:
     remaining: str = ""
 
 
-def _parse(query: QueryText, stream: str | None) -> Query:
-    cursor = Cursor(query)
+def _parse(cursor: Cursor, stream: str | None) -> Query:
+    query = cursor.query
     clauses = _cut(cursor)
     try:
         declarations, tree = grammar.parse(clauses.remaining)
@@ -104,6 +123,8 @@ def _cut(cursor: Cursor) -> _Clauses:
         elif token.depth > 0 and token.matches("WINDOW"):
             clauses.blocks.add(rspql.window_block(cursor, token))
             continue
+        elif token.depth > 0 and token.matches("SERVICE"):  # rdflib's grammar does not end where they are nested
+            cursor.query.refuse("SERVICE is not supported: a query makes no network call", token.at)
         else:
             asked = asked or token.matches("SELECT", "CONSTRUCT")
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import rdflib
@@ -34,6 +34,15 @@ class PatternReader:
     def next_bgp(self) -> None:
         """Begins another basic graph pattern: a label of a blank node is used in one of them only."""
         self._bgp += 1
+
+    def copy_of_group(self) -> Callable[[], None]:
+        """To read a group several times: what this returns is to be called before each time but the first."""
+        anonymous, labels, bgp = dict(self._anonymous), dict(self._labels), self._bgp
+
+        def again() -> None:
+            self._anonymous, self._labels, self._bgp = dict(anonymous), dict(labels), bgp
+
+        return again
 
     def template(self, runs: Iterable[Any], start: int) -> tuple[Pattern, ...]:
         """The triples of a template; its blank nodes have nothing to do with those of the patterns."""

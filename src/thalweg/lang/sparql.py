@@ -170,8 +170,6 @@ class QueryReader:
                 return self._extended(node, name, part.expr, source)
             case "InlineData":
                 return joined([node, self._values(part)])
-            case "ServiceGraphPattern":
-                self.query.refuse("SERVICE is not supported: a query makes no network call", part.at)
         self.query.refuse(f"{part.name} is not supported yet", part.at)
 
     def _optional(self, left: Node, right: Node, at: int) -> Node:
@@ -195,10 +193,11 @@ class QueryReader:
         written = "WINDOW" if part.at in self.window_blocks else "GRAPH"
         if isinstance(part.term, PlacedVariable):
             name = str(part.term)
-            one_of = [
-                joined([Values((name,), ((Const.iri(iri),),)), self._group(part.graph, source)])
-                for iri, source in self.windows.items()
-            ]
+            one_of: list[Node] = []
+            again = self.patterns.copy_of_group()
+            for iri, source in self.windows.items():
+                again()
+                one_of.append(joined([Values((name,), ((Const.iri(iri),),)), self._group(part.graph, source)]))
             if not one_of:
                 inner = self._group(part.graph, self.default)
                 return Empty(Extend(inner, name, Variable(name)), f"the query has no named window for {written} ?{name}")
@@ -230,7 +229,7 @@ class QueryReader:
 
     def _filtered(self, node: Node, part: CompValue, source: int | None) -> Node:
         line, column = self.query.place(part.at)
-        condition = self.expressions.read(part.expr, part.at)
+        condition = self._expression(part.expr, part.at)
         rest: list[Expression] = []
         for one in conjuncts(condition):
             if isinstance(one, expressions.Exists):
@@ -243,9 +242,16 @@ class QueryReader:
         return node
 
     def _extended(self, node: Node, name: str, tree: Any, source: int | None) -> Node:
-        expression = self.expressions.read(tree, getattr(tree, "at", 0))
+        expression = self._expression(tree, getattr(tree, "at", 0))
         node, expression = self._marked(node, expression, source)
         return Extend(node, name, expression)
+
+    def _expression(self, tree: Any, at: int) -> Expression:
+        expression = self.expressions.read(tree, at)
+        for one in expressions.walk(expression):
+            if isinstance(one, Call) and one.name == "NOW":
+                self.query.refuse("NOW() is not supported: it would change the answer at every instant", at)
+        return expression
 
     def _marked(self, node: Node, expression: Expression, source: int | None) -> tuple[Node, Expression]:
         """Each EXISTS inside an expression becomes a variable that has its answer."""

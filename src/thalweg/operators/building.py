@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.algebra.expressions import Expression
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const
 from thalweg.expressions.evaluate import Evaluator
@@ -163,15 +164,24 @@ class MergeRows:
         return True
 
 
-def operator_of(node: Physical, query: Query, arena: Arena, place: str) -> Operator:
-    """The operator that a node of the plan of a query is run by; `place` is its place in the plan."""
+def evaluator_of(expression: Expression, input: Physical, query: Query, arena: Arena) -> Evaluator:
+    """The evaluator of an expression over the rows of an input.
+
+    What BNODE, RAND and UUID give depends on the solution that a row is of, not on what was computed for it.
+    """
+    computed = {one.name for one in physical.walk(input) if isinstance(one, physical.Compute)}
+    identity = [name for name in input.names if name not in computed]
+    return Evaluator(expression, input.names, arena, salt=query.text.encode(), identity=identity)
+
+
+def operator_of(node: Physical, query: Query, arena: Arena) -> Operator:
+    """The operator that a node of the plan of a query is run by."""
     width = len(node.names)
-    salt = f"{query.text}\n{place}".encode()
     match node:
         case physical.Select():
-            return SelectRows(Evaluator(node.condition, node.input.names, arena, salt=salt), width)
+            return SelectRows(evaluator_of(node.condition, node.input, query, arena), width)
         case physical.Compute():
-            return ComputeRows(Evaluator(node.expression, node.input.names, arena, salt=salt), width)
+            return ComputeRows(evaluator_of(node.expression, node.input, query, arena), width)
         case physical.Rename():
             return RenameRows(node.sources)
         case physical.Compatible():

@@ -95,7 +95,7 @@ class Pipeline:
                 self._inputs.append(_Input(-1, len(node.names), [], table_of(node, arena)))
                 return -len(self._inputs)
         takes = [self._build(one, query, arena, f"{place}.{k}") for k, one in enumerate(inputs_of(node))]
-        self._stages.append(_Stage(place, operator_of(node, query, arena, place), takes))
+        self._stages.append(_Stage(place, operator_of(node, query, arena), takes))
         return len(self._stages) - 1
 
     @property

@@ -16,6 +16,7 @@ from thalweg.algebra.nodes import Bgp, Exists, Extend, Filter, Fixed, Join, Left
 from thalweg.algebra.query import Query
 from thalweg.algebra.scope import TRIPLE, scope_of
 from thalweg.algebra.terms import Const
+from thalweg.deep import deeply
 from thalweg.errors import UnsupportedError
 from thalweg.plan.physical import (
     EVENT,
@@ -38,6 +39,7 @@ from thalweg.plan.physical import (
 )
 
 _PLAN = "physical plan"
+_SHALLOW = 40
 _RAW = "\x1fraw"  # of a left column beside the same variable of the right side
 
 
@@ -45,8 +47,19 @@ def plan_of(query: Query) -> Plan:
     """The physical plan of a query; it is made once."""
     plan: Plan | None = query.__dict__.get(_PLAN)
     if plan is None:
-        plan = query.__dict__[_PLAN] = _Compiler(query).plan()
+        make = _Compiler(query).plan
+        plan = query.__dict__[_PLAN] = deeply(make) if _depth(query.root) > _SHALLOW else make()
     return plan
+
+
+def _depth(root: Node) -> int:
+    """How many nodes are nested at most."""
+    deepest, pending = 0, [(root, 1)]
+    while pending:
+        node, depth = pending.pop()
+        deepest = max(deepest, depth)
+        pending += [(below, depth + 1) for below in nodes.children(node)]
+    return deepest
 
 
 def shown_variables(query: Query) -> tuple[str, ...]:
