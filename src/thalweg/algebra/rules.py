@@ -46,6 +46,40 @@ def split_conditions(root: Node) -> Node:
     return transform(root, change)
 
 
+def merge_basic_patterns(root: Node) -> Node:
+    """Make one basic graph pattern of several that are joined; conditions on them are asked of all of it.
+
+    A condition sees no more than before: its variables are bound by its own patterns.
+    """
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Join):
+            return node
+        left, asked = _conditions(node.left)
+        right, asked_too = _conditions(node.right)
+        if not isinstance(left, Bgp) or not isinstance(right, Bgp):
+            return node
+        for one in (*asked, *asked_too):
+            inner = left if one in asked else right
+            if not scope_of(inner).certain.issuperset(variables_of(one.condition)):
+                return node
+        merged: Node = Bgp(left.patterns + right.patterns)
+        for one in (*reversed(asked), *reversed(asked_too)):
+            merged = replace(one, input=merged)
+        return merged
+
+    return transform(root, change)
+
+
+def _conditions(node: Node) -> tuple[Node, list[Filter]]:
+    """A node without the filters above it, and these from the top down."""
+    filters: list[Filter] = []
+    while isinstance(node, Filter):
+        filters.append(node)
+        node = node.input
+    return node, filters
+
+
 def find_unbound_conditions(root: Node) -> Node:
     """Find filters that need a variable which nothing binds: to compare it is an error, so that none of them holds."""
 
@@ -67,24 +101,30 @@ def join_what_must_be_bound(root: Node) -> Node:
     def change(node: Node) -> Node:
         if not isinstance(node, Filter):
             return node
-        needed = needed_for_truth(node.condition)
-        below: Node = node.input
-        filters = [node]
-        while isinstance(below, Filter):
-            filters.append(below)
-            below = below.input
-        if not isinstance(below, LeftJoin):
-            return node
-        if needed.isdisjoint(set(scope_of(below.right).possible).difference(scope_of(below.left).possible)):
-            return node
-        result: Node = Join(below.left, below.right)
-        if below.condition is not None:
-            result = Filter(result, below.condition, node.line, node.column)
-        for one in reversed(filters):
-            result = replace(one, input=result)
-        return result
+        below = _forced(node.input, needed_for_truth(node.condition), node)
+        return node if below is node.input else replace(node, input=below)
 
     return transform(root, change)
+
+
+def _forced(node: Node, needed: frozenset[str], filter: Filter) -> Node:
+    """A node of which only the solutions matter that bind some variables."""
+    match node:
+        case Filter():
+            below = _forced(node.input, needed, filter)
+            return node if below is node.input else replace(node, input=below)
+        case LeftJoin():
+            left = _forced(node.left, needed - set(scope_of(node.right).possible), filter)
+            if needed.isdisjoint(set(scope_of(node.right).possible).difference(scope_of(node.left).possible)):
+                return node if left is node.left else replace(node, left=left)
+            joined: Node = Join(left, node.right)
+            if node.condition is None:
+                return joined
+            return Filter(joined, node.condition, filter.line, filter.column)
+        case Minus() | Exists():
+            left = _forced(node.left, needed, filter)
+            return node if left is node.left else replace(node, left=left)
+    return node
 
 
 def push_filters(root: Node) -> Node:
@@ -197,6 +237,41 @@ def _put(patterns: tuple[Pattern, ...], values: dict[str, Const]) -> tuple[Patte
         return values.get(term.name, term) if isinstance(term, Var) else term
 
     return tuple(replace(p, s=put(p.s), p=put(p.p), o=put(p.o)) for p in patterns)
+
+
+def spread_fixed_values(root: Node) -> Node:
+    """Put the value of a variable that every left solution has into the other side of a join."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Join | LeftJoin | Minus | Exists):
+            return node
+        left, _ = _conditions(node.left)
+        while isinstance(left, LeftJoin | Minus | Exists):
+            left, _ = _conditions(left.left)
+        right = node.right
+        for name, value in left.values if isinstance(left, Fixed) else ():
+            right = _bound(right, name, value)
+        return node if right is node.right else replace(node, right=right)
+
+    return transform(root, change)
+
+
+def _bound(node: Node, name: str, value: Const) -> Node:
+    """A node of which only the solutions matter that have a value for a variable, if they bind it."""
+    match node:
+        case Bgp() if any(name in pattern.variables for pattern in node.patterns):
+            return Fixed(Bgp(_put(node.patterns, {name: value})), ((name, value),))
+        case Filter():
+            below = _bound(node.input, name, value)
+            if below is not node.input:
+                return replace(node, input=below, condition=substitute(node.condition, {name: Constant(value)}))
+        case Union():
+            return Union(tuple(_bound(one, name, value) for one in node.inputs))
+        case LeftJoin() if name in scope_of(node.left).certain:
+            condition = node.condition and substitute(node.condition, {name: Constant(value)})
+            left, right = _bound(node.left, name, value), _bound(node.right, name, value)
+            return LeftJoin(left, right, condition)
+    return node
 
 
 def _in_template(root: Node) -> Node:
@@ -327,8 +402,10 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     split_conditions,
     find_unbound_conditions,
     join_what_must_be_bound,
+    merge_basic_patterns,
     push_filters,
     fix_equal_variables,
+    spread_fixed_values,
     find_impossible_patterns,
     propagate_empty,
     drop_repeated_patterns,

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from thalweg.algebra.nodes import Bgp, Construct, Distinct, Extend, Filter, Node, Project
+from thalweg.algebra.expressions import Call, Constant, Variable
+from thalweg.algebra.nodes import Bgp, Construct, Distinct, Filter, Fixed, Node, Project
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Const, Pattern, Var
 
@@ -31,10 +32,10 @@ def tree(
     template: tuple[Pattern, ...] | None = None,
 ) -> Node:
     node: Node = Bgp(patterns)
-    if equalities:
-        node = Filter(node, equalities)
+    for name, value, *place in equalities:
+        node = Filter(node, Call("SAMETERM", (Variable(name), Constant(value))), *place)
     if fixed:
-        node = Extend(node, fixed)
+        node = Fixed(node, fixed)
     node = Project(node, select)
     if template is not None:
         return Construct(node, template)

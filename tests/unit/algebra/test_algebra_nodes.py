@@ -11,7 +11,6 @@ from thalweg.algebra.windows import CLOSE, Count, Range, Report
     [
         {"language": "SQL"},
         {"operator": "rstream"},
-        {"patterns": ()},
         {"sources": ()},
         {"select": ("x", "x")},
         {"patterns": (Pattern(Var("x"), P, Var("y"), source=1),)},

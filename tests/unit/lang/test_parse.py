@@ -41,7 +41,7 @@ def test_from_stream_wins_over_the_given_stream():
 @pytest.mark.parametrize("number", range(1, 8))
 def test_the_lubm_queries_parse(number):
     query = parse((LUBM / f"q{number}.rq").read_bytes(), stream=STREAM)
-    assert not query.equalities
+    assert query.flat
     assert len(query.patterns) == {1: 6, 2: 2, 3: 6, 4: 5, 5: 2, 6: 4, 7: 6}[number]
     assert bool(query.fixed) == (number in (4, 5, 6))
 

@@ -15,14 +15,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from thalweg.algebra.expressions import Call, Constant, Variable
+from thalweg.algebra.terms import Const
+from thalweg.expressions.evaluate import Evaluator
 from thalweg.lang import parse
-from thalweg.operators.pipeline import ConstructTriples, DistinctRows, Operator
+from thalweg.operators.building import DistinctRows, MergeRows, Operator
+from thalweg.operators.cogroup import CoGroupRows
+from thalweg.operators.rows import (
+    CompatibleRows,
+    ComputeRows,
+    ConstructTriples,
+    ExpandRows,
+    RenameRows,
+    SelectRows,
+)
 from thalweg.operators.spans import Changes
+from thalweg.operators.template import Template
 from thalweg.rdf.arena import Arena
 
 Row = tuple[str, ...]
-Signed = tuple[int, int, Row]
+Signed = tuple[int, int, int, Row]
+"""Time, weight, number of the input, row."""
+Bag = Counter[Row]
 TERMS = [f"<http://ex/{name}>" for name in "abc"] + ['"1"', '"1"@en']
+TRUE, FALSE = (f'"{word}"^^<http://www.w3.org/2001/XMLSchema#boolean>' for word in ("true", "false"))
+A = "<http://ex/a>"
+IS_A = Call("=", (Variable("x"), Constant(Const(A))))
 CONSTRUCT = parse(
     "CONSTRUCT { ?x <http://ex/to> ?y . ?y <http://ex/from> ?x . _:n <http://ex/of> ?x } "
     "WHERE { ?x <http://ex/p> ?y }",
@@ -32,24 +50,110 @@ CONSTRUCT = parse(
 
 @dataclass(frozen=True)
 class Case:
-    """An operator over rows of two terms, and its result computed from scratch."""
+    """An operator over inputs with rows of two terms, and its result computed from scratch."""
 
     make: Callable[[Arena], Operator]
-    result: Callable[[Counter[Row]], Counter[Row]]
+    result: Callable[..., Bag]
+    inputs: int = 1
 
 
-def constructed(rows: Counter[Row]) -> Counter[Row]:
-    made: Counter[Row] = Counter()
-    for (x, y), count in rows.items():
-        made[x, "<http://ex/to>", y] += count
-        made[y, "<http://ex/from>", x] += count * (y[0] != '"')
-        made[f"_:{x}{y}", "<http://ex/of>", x] += count
-    return made
+def each(function: Callable[[Row], list[Row]]) -> Callable[[Bag], Bag]:
+    """An operator that takes rows one by one."""
+
+    def result(rows: Bag) -> Bag:
+        made: Bag = Counter()
+        for row, count in rows.items():
+            for one in function(row):
+                made[one] += count
+        return made
+
+    return result
 
 
+def constructed(row: Row) -> list[Row]:
+    x, y = row
+    back = [(y, "<http://ex/from>", x)] if y[0] != '"' else []
+    return [(x, "<http://ex/to>", y), *back, (f"_:{x}{y}", "<http://ex/of>", x)]
+
+
+def product(*rules: str) -> Callable[..., Bag]:
+    """A co-group by the first term, computed from the definition of its rules."""
+
+    def given(rule: str, rows: Bag, key: str) -> Bag:
+        mine: Bag = Counter({row[1:]: count for row, count in rows.items() if row[0] == key and count > 0})
+        there = bool(mine)
+        match rule:
+            case "rows":
+                return mine
+            case "left":
+                return mine or Counter({("",): 1})
+            case "semi" | "anti":
+                return Counter({(): 1}) if there == (rule == "semi") else Counter()
+        return Counter({(TRUE if there == (rule == "mark") else FALSE,): 1})
+
+    def result(*inputs: Bag) -> Bag:
+        made: Bag = Counter()
+        for key in {row[0] for rows in inputs for row in rows}:
+            combined: Bag = Counter({(key,): 1})
+            for rule, rows in zip(rules, inputs, strict=True):
+                combined = Counter(
+                    {
+                        (*one, *other): count * more
+                        for one, count in combined.items()
+                        for other, more in given(rule, rows, key).items()
+                    }
+                )
+            made += combined
+        return made
+
+    return result
+
+
+def cogroup(*rules: str) -> Case:
+    def make(arena: Arena) -> Operator:
+        false, true = arena.intern(FALSE.encode()), arena.intern(TRUE.encode())
+        return CoGroupRows([2] * len(rules), rules, 1, (false, true))
+
+    return Case(make, product(*rules), len(rules))
+
+
+def table(arena: Arena) -> np.ndarray:
+    rows = [[TERMS[0], TERMS[1]], [TERMS[0], ""], [TERMS[1], TERMS[2]]]
+    return np.array([[arena.intern(t.encode()) if t else 0 for t in row] for row in rows], np.int64)
+
+
+EXPANDED = {TERMS[0]: [TERMS[1], ""], TERMS[1]: [TERMS[2]]}
 OPERATORS = {
     "distinct": Case(lambda arena: DistinctRows(2), lambda rows: Counter(dict.fromkeys(+rows, 1))),
-    "construct": Case(lambda arena: ConstructTriples(CONSTRUCT, arena), constructed),
+    "construct": Case(
+        lambda arena: ConstructTriples(Template(CONSTRUCT, ("x", "y"), arena)), each(constructed)
+    ),
+    "select": Case(
+        lambda arena: SelectRows(Evaluator(IS_A, ["x", "y"], arena), 2),
+        each(lambda row: [row] if row[0] == A else []),
+    ),
+    "compute": Case(
+        lambda arena: ComputeRows(Evaluator(IS_A, ["x", "y"], arena), 3),
+        each(lambda row: [(*row, TRUE if row[0] == A else FALSE)]),
+    ),
+    "rename": Case(lambda arena: RenameRows([[1], [], [0, 1]]), each(lambda row: [(row[1], "", row[0])])),
+    "compatible": Case(
+        lambda arena: CompatibleRows([(0, 1)], 2, overlap=True),
+        each(lambda row: [row] if row[0] == row[1] else []),
+    ),
+    "expand": Case(
+        lambda arena: ExpandRows(table(arena), [(0, 0)], [1], 2),
+        each(lambda row: [(*row, other) for other in EXPANDED.get(row[0], [])]),
+    ),
+    "merge": Case(lambda arena: MergeRows(2), lambda one, other: one + other, 2),
+    "join": cogroup("rows", "rows"),
+    "join of three": cogroup("rows", "rows", "rows"),
+    "left join": cogroup("rows", "left"),
+    "two left joins": cogroup("rows", "left", "left"),
+    "semi join": cogroup("rows", "semi"),
+    "anti join": cogroup("rows", "anti"),
+    "mark": cogroup("rows", "mark"),
+    "everything": cogroup("rows", "mark not", "left", "anti"),
 }
 cases = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATORS)
 
@@ -58,38 +162,44 @@ cases = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATORS)
 def histories(draw: st.DrawFn) -> list[Signed]:
     """Signed rows in time order under which no row is ever there less than zero times."""
     history: list[Signed] = []
-    there: Counter[Row] = Counter()
+    there: Counter[tuple[int, Row]] = Counter()
     time = 0
     for _ in range(draw(st.integers(0, 25))):
         time += draw(st.sampled_from([0, 0, 1, 5]))
+        input = draw(st.integers(0, 3))
         row = (draw(st.sampled_from(TERMS[:3])), draw(st.sampled_from(TERMS)))  # a subject is no literal
-        known = [row for row, count in there.items() if count > 0]
+        known = [key for key, count in there.items() if count > 0]
         if known and draw(st.booleans()):
-            row = draw(st.sampled_from(known))
-            weight = -draw(st.integers(1, there[row]))
+            input, row = draw(st.sampled_from(known))
+            weight = -draw(st.integers(1, there[input, row]))
         else:
             weight = draw(st.integers(1, 2))
-        there[row] += weight
-        history.append((time, weight, row))
+        there[input, row] += weight
+        history.append((time, weight, input, row))
     return history
 
 
-def changes(arena: Arena, history: Sequence[Signed]) -> Changes:
-    ids = [[arena.intern(term.encode()) for term in row] for _, _, row in history]
-    times = np.array([time for time, _, _ in history], np.int64)
-    weights = np.array([weight for _, weight, _ in history], np.int64)
-    return Changes(times, weights, np.array(ids, np.int64).reshape(-1, 2))
+def changes(arena: Arena, history: Sequence[Signed], inputs: int = 1) -> list[Changes]:
+    """The changes of each input; what is of further ones is left out."""
+    found = []
+    for input in range(inputs):
+        mine = [(time, weight, row) for time, weight, of, row in history if of == input]
+        ids = [[arena.intern(term.encode()) for term in row] for _, _, row in mine]
+        times = np.array([time for time, _, _ in mine], np.int64)
+        weights = np.array([weight for _, weight, _ in mine], np.int64)
+        found.append(Changes(times, weights, np.array(ids, np.int64).reshape(-1, 2)))
+    return found
 
 
 def shown(arena: Arena, out: Changes) -> list[Signed]:
-    rows = [tuple(arena.texts(row)) for row in out.rows]
-    return list(zip(out.time.tolist(), out.weight.tolist(), rows, strict=True))
+    rows = [tuple(arena.text(id) if id else "" for id in row) for row in out.rows.tolist()]
+    return [(*one, 0, row) for *one, row in zip(out.time.tolist(), out.weight.tolist(), rows, strict=True)]
 
 
-def sums(history: Sequence[Signed], until: int) -> Counter[Row]:
-    total: Counter[Row] = Counter()
-    for time, weight, row in history:
-        if time <= until:
+def sums(history: Sequence[Signed], until: int, input: int = 0) -> Bag:
+    total: Bag = Counter()
+    for time, weight, of, row in history:
+        if time <= until and of == input:
             total[row] += weight
     return Counter({row: count for row, count in total.items() if count})
 
@@ -112,9 +222,14 @@ def cut(history: list[Signed], cuts: Sequence[int]) -> list[list[Signed]]:
 def test_any_split_sums_to_the_result_of_the_sum(case: Case, history: list[Signed], cuts: list[int]) -> None:
     arena = Arena()
     operator = case.make(arena)
-    out = [row for part in cut(history, cuts) for row in shown(arena, operator.step(changes(arena, part)))]
-    for time in {time for time, _, _ in history}:
-        assert blurred(sums(out, time)) == blurred(+case.result(sums(history, time)))
+    out = [
+        row
+        for part in cut(history, cuts)
+        for row in shown(arena, operator.step(*changes(arena, part, case.inputs)))
+    ]
+    for time in {time for time, *_ in history}:
+        inputs = [sums(history, time, input) for input in range(case.inputs)]
+        assert blurred(sums(out, time)) == blurred(+case.result(*inputs))
 
 
 @cases
@@ -123,9 +238,10 @@ def test_saved_state_goes_on_as_if_nothing_had_happened(case: Case, history: lis
     arena = Arena()
     first, rest = cut(history, [at])
     operator, other = case.make(arena), case.make(arena)
-    operator.step(changes(arena, first))
+    operator.step(*changes(arena, first, case.inputs))
     other.restore(operator.state())
-    assert shown(arena, other.step(changes(arena, rest))) == shown(arena, operator.step(changes(arena, rest)))
+    news = changes(arena, rest, case.inputs)
+    assert sorted(shown(arena, other.step(*news))) == sorted(shown(arena, operator.step(*news)))
 
 
 @cases
@@ -136,9 +252,10 @@ def test_the_result_depends_on_texts_and_not_on_ids_or_arrival(
     weak, plain = Arena(hash_mask=1), Arena()
     mixed = sorted(history, key=lambda signed: (signed[0], order.random()))
     one, two = case.make(plain), case.make(weak)
-    out = shown(plain, one.step(changes(plain, history).consolidated()))
-    again = shown(weak, two.step(changes(weak, mixed).consolidated()))
-    for time in {time for time, _, _ in history}:
+    first, second = (changes(arena, part, case.inputs) for arena, part in ((plain, history), (weak, mixed)))
+    out = shown(plain, one.step(*(news.consolidated() for news in first)))
+    again = shown(weak, two.step(*(news.consolidated() for news in second)))
+    for time in {time for time, *_ in history}:
         assert sums(out, time) == sums(again, time)
 
 
@@ -148,10 +265,18 @@ def test_what_is_taken_back_is_what_came_to_the_letter(case: Case, history: list
     arena = Arena()
     operator = case.make(arena)
     end = history[-1][0] + 1 if history else 0
-    whole = [*history, *((end, -count, row) for row, count in sums(history, end).items())]
-    out = [row for signed in whole for row in shown(arena, operator.step(changes(arena, [signed])))]
+    ends = [
+        (end, -count, input, row)
+        for input in range(4)
+        for row, count in sums(history, end, input).items()
+    ]
+    out = [
+        row
+        for signed in [*history, *ends]
+        for row in shown(arena, operator.step(*changes(arena, [signed], case.inputs)))
+    ]
     assert sums(out, end) == Counter()
-    assert all(count >= 0 for time, _, _ in out for count in sums(out, time).values())
+    assert all(count >= 0 for time, *_ in out for count in sums(out, time).values())
 
 
 @cases
@@ -162,8 +287,8 @@ def test_compaction_after_each_step_changes_nothing(
     arena, small = Arena(), Arena()
     operator, compacted = case.make(arena), case.make(small)
     for part in cut(history, cuts):
-        out = shown(arena, operator.step(changes(arena, part)))
-        assert shown(small, compacted.step(changes(small, part))) == out
+        out = shown(arena, operator.step(*changes(arena, part, case.inputs)))
+        assert shown(small, compacted.step(*changes(small, part, case.inputs))) == out
         small.compact(np.concatenate([np.empty(0, np.int64), *compacted.live_ids()]))
         assert compacted.held >= 0
         assert compacted.nbytes >= 0
@@ -179,6 +304,21 @@ def test_an_operator_that_cannot_be_replayed_says_so(case: Case) -> None:
 def test_an_operator_that_is_not_linear_nets_its_result(case: Case, history: list[Signed]) -> None:
     arena = Arena()
     operator = case.make(arena)
-    out = shown(arena, operator.step(changes(arena, history)))
+    out = shown(arena, operator.step(*changes(arena, history, case.inputs)))
     if not operator.linear:
-        assert len({(time, row) for time, _, row in out}) == len(out)
+        signed = {(time, row, weight > 0) for time, weight, _, row in out}
+        assert len(signed) == len({(time, row) for time, row, _ in signed})
+
+
+@cases
+@given(history=histories())
+def test_memory_that_nothing_needs_is_given_back(case: Case, history: list[Signed]) -> None:
+    arena = Arena()
+    operator, other = case.make(arena), case.make(arena)
+    half = len(history) // 2
+    for part in (history[:half], history[half:]):
+        news = changes(arena, part, case.inputs)
+        assert sorted(shown(arena, operator.step(*news))) == sorted(shown(arena, other.step(*news)))
+        assert operator.give_back(0)
+    operator.clear()
+    assert operator.held == 0
