@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from thalweg.kernels import arena as kernel
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.checking import address_of
+from thalweg.kernels.conditions import decide
 from thalweg.kernels.nodes import NODE, name_nodes
 from thalweg.kernels.texts import front_code, front_decode
+from thalweg.kernels.values import read_values
 
 Ids = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -143,11 +145,12 @@ class Arena:
 
     def _decoded(self, distinct: Ids) -> list[str]:
         places = np.empty((distinct.size, 2), dtype=np.int64)
-        kernel.locate(self.slots, self.log, distinct, places)
+        with self._alone:
+            kernel.locate(self.slots, self.log, distinct, places)
+            log = self.log.data
         if distinct.size and places[:, 0].min() < 0:
             unknown = int(distinct[int(places[:, 0].argmin())])
             raise KeyError(f"the arena has no term {unknown}")
-        log = self.log.data
         return [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
 
     def keys(self, ids: Ids) -> Ids:
@@ -164,6 +167,27 @@ class Arena:
             places = np.empty((ids.size, 2), dtype=np.int64)
             kernel.locate(self.slots, self.log, np.ascontiguousarray(ids), places)
             return self.log[places[:, 0]]
+
+    def numbers(self, ids: Ids) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+        """For each id the kind of its term and the number that it stands for, as `kernels.values` defines them.
+
+        >>> arena = Arena()
+        >>> half = arena.intern(b'"0.5"^^<http://www.w3.org/2001/XMLSchema#decimal>')
+        >>> arena.numbers(np.array([half]))[1]
+        array([0.5])
+        """
+        kinds = np.empty(ids.size, dtype=np.int8)
+        numbers = np.empty(ids.size, dtype=np.float64)
+        with self._alone:
+            read_values(self.slots, self.log, np.ascontiguousarray(ids), kinds, numbers)
+        return kinds, numbers
+
+    def decide(
+        self, program: Iterable[NDArray[Any]], rows: Ids, leaves: NDArray[np.int8], truths: NDArray[np.int8]
+    ) -> None:
+        """Run a program of `kernels.conditions` on rows of ids, and fill in their truths."""
+        with self._alone:
+            decide(*program, rows, leaves, self.slots, self.log, truths)
 
     def nodes(self, name: str, rows: Ids) -> Ids:
         """For each row of ids the blank node of that name: one text for equal rows, in all arenas.
