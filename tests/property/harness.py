@@ -44,7 +44,7 @@ class Emitted:
 
     def poll(self, watermarks: dict[str, int]) -> None:
         """Take what is there, and check that it is in order and does not rewrite settled instants."""
-        low = min(watermarks[stream] for stream in self.question.streams)
+        low = min(watermarks[stream] for stream in self.query.query.streams)
         before = self.rows[-1][0] if self.rows else NEVER
         for row in self.query.poll():
             assert before <= row.at, "rows come in order of time"
@@ -235,7 +235,7 @@ class Feed:
 
     def poll(self) -> None:
         for emitted in self.emitted:
-            emitted.poll(self._reached(emitted.question.streams))
+            emitted.poll(self._reached(set(emitted.query.query.streams)))
 
     def _reached(self, streams: Collection[str]) -> dict[str, int]:
         """How far each of some streams has come: one that has ended holds nothing back.

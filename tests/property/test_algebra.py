@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from thalweg.testing.algebra import FEATURES, FORMS, algebra_questions, algebra_streams
 from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, bag_of
 from thalweg.testing.answers import by_value, equal_bags
+import thalweg as tw
 from thalweg.testing.judge import TooLargeError
 from thalweg.testing.judge_expressions import UndecidedError
 from thalweg.testing.snapshot import Event, Row
@@ -101,9 +102,28 @@ def run(data: st.DataObject, *, blanks: bool = False, **asked: Any) -> None:
     """One random query over one random stream, in any batches."""
     events = data.draw(algebra_streams(blanks=blanks and data.draw(st.booleans())))
     question = data.draw(algebra_questions(events, **asked))
-    given_ = Feed([question])  # type: ignore[list-item]
+    given_ = asked_of([question])
     feed(given_, data.draw(arrivals(events)), data.draw)
     check(given_.emitted[0], question, events)
+
+
+REFUSED = (
+    "[NOW] with a part that has solutions without any triple",
+    "EXISTS in a filter of OPTIONAL cannot use",
+    "no FROM NAMED WINDOW declares",
+    "MINUS or BIND inside EXISTS cannot use a variable of the outer group",
+)
+"""What is refused, and documented to be."""
+
+
+def asked_of(questions: Sequence[AlgebraQuestion], **options: Any) -> Feed:
+    """A session with some queries; an example with one that is refused by design is none."""
+    try:
+        return Feed(list(questions), **options)  # type: ignore[arg-type]
+    except tw.errors.QueryError as error:
+        if not any(reason in str(error) for reason in REFUSED):
+            raise
+    reject()
 
 
 FILTERED = ("filter", "disconnected")
@@ -212,7 +232,7 @@ def test_mixed_algebra_in_disorder(data: st.DataObject) -> None:
     ordered = data.draw(algebra_streams(names=STREAMS[:1]))
     question = data.draw(algebra_questions(ordered, features=FEATURES, forms=FORMS))
     lateness = data.draw(st.sampled_from([2, 5, 50])) * MS
-    given_ = Feed([question], lateness=lateness // MS)  # type: ignore[list-item]
+    given_ = asked_of([question], lateness=lateness // MS)
     accepted: list[Event] = []
     latest = None
     for arrived in data.draw(st.permutations(ordered)):
@@ -233,7 +253,7 @@ def test_mixed_queries_in_one_session_share_no_wrong_answer(data: st.DataObject)
         data.draw(algebra_questions(events, features=FEATURES, forms=FORMS))
         for _ in range(data.draw(st.integers(2, 3)))
     ]
-    given_ = Feed(asked)  # type: ignore[arg-type]
+    given_ = asked_of(asked)
     feed(given_, data.draw(arrivals(events)), data.draw)
     for emitted, question in zip(given_.emitted, asked, strict=True):
         check(emitted, question, events)
@@ -243,7 +263,7 @@ def test_mixed_queries_in_one_session_share_no_wrong_answer(data: st.DataObject)
 def test_mixed_algebra_goes_on_after_it_was_saved_and_restored(data: st.DataObject) -> None:
     events = data.draw(algebra_streams())
     question = data.draw(algebra_questions(events, features=FEATURES, forms=FORMS))
-    given_ = Feed([question])  # type: ignore[list-item]
+    given_ = asked_of([question])
     for arrived in events:
         given_.push(arrived)
         if data.draw(st.integers(0, 3)) == 0:

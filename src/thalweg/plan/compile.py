@@ -2,8 +2,8 @@
 
 The kernel correlates: for `A OPTIONAL B` it matches A and A + B, and a co-group needs only to count the second by the
 rows of the first; B alone is never matched. So it is for MINUS and EXISTS. Where the correlation would change the
-answer (a variable of B that is not bound in A and is used elsewhere, a sub-SELECT), both sides are matched apart and meet
-through a co-group of their own.
+answer (a variable of B that is not bound in A and is used elsewhere, a sub-SELECT), both sides are matched apart
+(`thalweg.plan.apart`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,28 @@ from dataclasses import dataclass, replace
 
 from thalweg.algebra import nodes
 from thalweg.algebra.expressions import Constant, Expression, is_volatile, variables_of
-from thalweg.algebra.nodes import Bgp, Exists, Extend, Filter, Fixed, Join, LeftJoin, Minus, Node, Union, Values
+from thalweg.algebra.nodes import (
+    Bgp,
+    Exists,
+    Extend,
+    Filter,
+    Fixed,
+    Join,
+    LeftJoin,
+    Minus,
+    Node,
+    Union,
+    Values,
+)
 from thalweg.algebra.query import Query
 from thalweg.algebra.scope import TRIPLE, scope_of
 from thalweg.algebra.terms import Const
 from thalweg.deep import deeply
 from thalweg.errors import UnsupportedError
+from thalweg.plan.apart import Apart
 from thalweg.plan.physical import (
     EVENT,
     CoGroup,
-    Compatible,
     Compute,
     Constants,
     Distinct,
@@ -30,17 +42,16 @@ from thalweg.plan.physical import (
     Merge,
     Physical,
     Plan,
-    Rename,
     Scan,
     Select,
     Template,
     arranged,
     walk,
 )
+from thalweg.plan.tree import Place, hidden, mark_of, mentioned, rule_of
 
 _PLAN = "physical plan"
 _SHALLOW = 40
-_RAW = "\x1fraw"  # of a left column beside the same variable of the right side
 
 
 def plan_of(query: Query) -> Plan:
@@ -96,22 +107,6 @@ class _Basic:
         )
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A node of the tree, and the number of the first pattern below it."""
-
-    node: Node
-    first: int
-
-    def inputs(self) -> list[_Place]:
-        """The places of its inputs."""
-        found, first = [], self.first
-        for below in nodes.children(self.node):
-            found.append(_Place(below, first))
-            first += len(nodes.leaves(below))
-        return found
-
-
 class _Compiler:
     """One run over the tree of a query, which collects the leaves."""
 
@@ -119,10 +114,11 @@ class _Compiler:
         self.query = query
         self.leaves: dict[Leaf, int] = {}
         self.lead = (EVENT,) if query.per_event else ()
+        self.apart = Apart(self)
 
     def plan(self) -> Plan:
         """The plan."""
-        root = self._flat() if self.query.flat else self._form(_Place(self.query.root, 0))
+        root = self._flat() if self.query.flat else self._form(Place(self.query.root, 0))
         if self.query.per_event and any(isinstance(one, Constants) for one in walk(root)):
             raise UnsupportedError(
                 "[NOW] with a part that has solutions without any triple is not supported: begin with a pattern",
@@ -143,14 +139,14 @@ class _Compiler:
             return Distinct(arranged(node, self.lead))
         return Distinct(node) if self.query.distinct else node
 
-    def _form(self, place: _Place) -> Physical:
+    def _form(self, place: Place) -> Physical:
         while isinstance(place.node, nodes.Construct | nodes.Ask | nodes.Distinct):
             (place,) = place.inputs()
         return self._shaped(self.compile(place))
 
     # Operators
 
-    def compile(self, place: _Place) -> Physical:
+    def compile(self, place: Place) -> Physical:
         """The operator for a node, with the columns of its scope."""
         basic = self._basic(place)
         if basic is not None:
@@ -178,7 +174,7 @@ class _Compiler:
             case Join():
                 return self._join(place)
             case LeftJoin() | Minus() | Exists():
-                return self._star(place, None) or self._apart(place)
+                return self._star(place, None) or self.apart.compile(place)
         raise TypeError(f"a {type(node).__name__} stands at the top of a query only")
 
     def _scan(self, basic: _Basic, *, whole: bool = False) -> Physical:
@@ -197,7 +193,7 @@ class _Compiler:
         names = tuple(dict.fromkeys(name for one in inputs for name in one.names))
         return Merge(tuple(arranged(one, names) for one in inputs))
 
-    def _basic(self, place: _Place) -> _Basic | None:
+    def _basic(self, place: Place) -> _Basic | None:
         """A node as one basic graph pattern, if it is one."""
         node = place.node
         match node:
@@ -206,7 +202,7 @@ class _Compiler:
                 return _Basic(numbers, scope_of(node).possible)
             case Filter():
                 inner = self._basic(place.inputs()[0])
-                if inner is None or is_volatile(node.condition) or not inner.bound.issuperset(variables_of(node.condition)):
+                if inner is None or is_volatile(node.condition):
                     return None
                 if not set(inner.names).issuperset(variables_of(node.condition)):
                     return None
@@ -221,7 +217,7 @@ class _Compiler:
 
     # Correlated inputs
 
-    def _correlated(self, place: _Place, base: _Basic, *, visible: bool) -> Physical | None:
+    def _correlated(self, place: Place, base: _Basic, *, visible: bool) -> Physical | None:
         """The join of a basic graph pattern with a node, without matching the node alone; None where that is not it.
 
         `visible`: the variables of the base are visible everywhere in the node, as they are in EXISTS.
@@ -231,7 +227,7 @@ class _Compiler:
             both = base.joined(basic)
             return None if both is None else self._scan(both)
         node, below = place.node, place.inputs()
-        if not visible and not base.bound.isdisjoint(_hidden(node)):
+        if not visible and not base.bound.isdisjoint(hidden(node)):
             return None
         match node:
             case Filter():
@@ -254,9 +250,9 @@ class _Compiler:
                 return self._star(place, base, visible=visible)
         return None
 
-    def _star(self, place: _Place, base: _Basic | None, *, visible: bool = False) -> Physical | None:
+    def _star(self, place: Place, base: _Basic | None, *, visible: bool = False) -> Physical | None:
         """OPTIONAL, MINUS and EXISTS around one basic graph pattern, each correlated with it alone."""
-        branches: list[_Place] = []
+        branches: list[Place] = []
         while isinstance(place.node, LeftJoin | Minus | Exists):
             branches.insert(0, place)
             place = place.inputs()[0]
@@ -278,24 +274,24 @@ class _Compiler:
             input, rule, added = made
             inputs.append(arranged(input, (*scan.names, *added)))
             rules.append(rule)
-            names += added if not rule.startswith("mark") else [_mark(branch.node)]
+            names += added if not rule.startswith("mark") else [mark_of(branch.node)]
         if len(inputs) == 1:
             return scan
         return CoGroup(tuple(inputs), tuple(rules), len(scan.names), tuple(names))
 
     def _branch(
-        self, place: _Place, core: _Basic, known: set[str], *, visible: bool
+        self, place: Place, core: _Basic, known: set[str], *, visible: bool
     ) -> tuple[Physical, str, tuple[str, ...]] | tuple[()] | None:
         """One branch of a star: its input, its rule and the columns that it adds; empty where it changes nothing."""
         node, right = place.node, place.inputs()[1]
         assert isinstance(node, LeftJoin | Minus | Exists)
         others = known.difference(core.bound)
-        mentioned = _mentioned(right.node)
+        used = mentioned(right.node)
         scope = scope_of(right.node)
         if isinstance(node, LeftJoin) and node.condition is not None:
-            mentioned |= set(variables_of(node.condition))
+            used |= set(variables_of(node.condition))
         # Columns of other branches, or a variable that is nobody's here, are not to be seen by this one.
-        if not mentioned.isdisjoint(others):
+        if not used.isdisjoint(others):
             return None
         if isinstance(node, Minus):
             shared = core.bound.intersection(scope.possible)
@@ -313,12 +309,12 @@ class _Compiler:
             return input, "left", tuple(name for name in scope.possible if name not in core.bound)
         if isinstance(node, Minus):
             return input, "anti", ()
-        return input, _rule(node), ()
+        return input, rule_of(node), ()
 
     # Inputs that are matched apart
 
-    def _join(self, place: _Place) -> Physical:
-        parts: list[_Place] = []
+    def _join(self, place: Place) -> Physical:
+        parts: list[Place] = []
         pending = [place]
         while pending:
             one = pending.pop()
@@ -327,7 +323,7 @@ class _Compiler:
             else:
                 parts.append(one)
         base: _Basic | None = None
-        rest: list[_Place] = []
+        rest: list[Place] = []
         for one in parts:
             basic = self._basic(one)
             both = basic if base is None or basic is None else base.joined(basic)
@@ -354,159 +350,10 @@ class _Compiler:
                 result = Expand(result, Constants(one.node.names, one.node.rows))
                 certain |= scope.certain
             else:
-                result = self._met(result, certain, self.compile(one), scope.certain)
+                result = self.apart.join(result, certain, self.compile(one), scope.certain)
                 certain |= scope.certain
         assert result is not None
         return result
-
-    def _met(self, left: Physical, sure: frozenset[str], right: Physical, too: frozenset[str]) -> Physical:
-        """The join of two inputs; `sure` and `too` are what they bind in every row."""
-        pairs, _ = self._pairs(left, sure, right, too)
-        return pairs
-
-    def _pairs(
-        self,
-        left: Physical,
-        sure: frozenset[str],
-        right: Physical,
-        too: frozenset[str],
-        *,
-        raw: bool = False,
-        overlap: bool = False,
-    ) -> tuple[Physical, tuple[str, ...]]:
-        """The compatible pairs: the columns of both; with `raw`, all columns of the left side as they are come first.
-
-        The second result are the names of these columns, in the order of the left side.
-        """
-        key = [name for name in left.names if name in right.names and name in sure and name in too]
-        key = [*self.lead, *(name for name in key if name not in self.lead)]
-        doubtful = [name for name in left.names if name in right.names and name not in key]
-        mine = tuple(name for name in left.names if name not in key)
-        theirs = tuple(name for name in right.names if name not in key)
-        renamed = tuple(f"{name}{_RAW}" if name in doubtful else name for name in mine)
-        names = (*key, *renamed, *theirs)
-        met: Physical = CoGroup(
-            (arranged(left, (*key, *mine)), arranged(right, (*key, *theirs))), ("rows", "rows"), len(key), names
-        )
-        place = {name: k for k, name in enumerate(names)}
-        columns = tuple(f"{name}{_RAW}" if name in doubtful else name for name in left.names)
-        if doubtful or overlap:
-            pairs = tuple((place[f"{name}{_RAW}"], place[name]) for name in doubtful)
-            if not overlap or len(key) == len(self.lead):
-                met = Compatible(met, pairs, overlap)
-        if doubtful:
-            merged = [*(columns if raw else ()), *dict.fromkeys((*left.names, *right.names))]
-            merged = list(dict.fromkeys(merged))
-            sources = tuple(
-                (place[f"{name}{_RAW}"], place[name]) if name in doubtful else (place[name],) for name in merged
-            )
-            met = Rename(met, tuple(merged), sources)
-        return met, columns
-
-    def _apart(self, place: _Place) -> Physical:
-        """OPTIONAL, MINUS or EXISTS of two inputs that are matched apart."""
-        node = place.node
-        assert isinstance(node, LeftJoin | Minus | Exists)
-        first, second = place.inputs()
-        left, right = self.compile(first), self.compile(second)
-        sure, too = scope_of(node.left), scope_of(node.right)
-        if isinstance(node, Exists) and not _free(node.right).isdisjoint(sure.possible):
-            raise UnsupportedError(
-                "this EXISTS uses variables of the outer group where only its own are visible, which is not "
-                "supported: repeat the pattern that binds them inside",
-                source="query",
-            )
-        if isinstance(node, Minus) and set(sure.possible).isdisjoint(too.possible):
-            return left
-        # Each left row is paired once, however often it is there.
-        pairs, columns = self._pairs(
-            Distinct(left), sure.certain, right, too.certain, raw=True, overlap=isinstance(node, Minus)
-        )
-        if not isinstance(node, LeftJoin):
-            rule = "anti" if isinstance(node, Minus) else _rule(node)
-            names = (*left.names, _mark(node)) if rule.startswith("mark") else left.names
-            return CoGroup((left, arranged(pairs, columns)), ("rows", rule), len(columns), names)
-        if node.condition is not None:
-            pairs = Select(pairs, node.condition)
-        added = tuple(name for name in pairs.names if name not in columns)
-        names = (*columns, *added)
-        met = CoGroup((left, arranged(pairs, names)), ("rows", "left"), len(columns), names)
-        place_of = {name: k for k, name in enumerate(names)}
-        final = tuple(dict.fromkeys((*left.names, *right.names)))
-        sources = tuple(
-            tuple(place_of[one] for one in (name, f"{name}{_RAW}") if one in place_of) for name in final
-        )
-        return met if final == names else Rename(met, final, sources)
-
-
-def _rule(node: Exists) -> str:
-    if node.mark is not None:
-        return "mark not" if node.negated else "mark"
-    return "anti" if node.negated else "semi"
-
-
-def _mark(node: Node) -> str:
-    assert isinstance(node, Exists)
-    assert node.mark is not None
-    return node.mark
-
-
-def _mentioned(node: Node) -> set[str]:
-    """All variables that a node uses anywhere, apart from those that a sub-SELECT hides."""
-    match node:
-        case nodes.Project():
-            return set(scope_of(node).possible)
-        case Values():
-            return set(node.names)
-        case Bgp():
-            return set(scope_of(node).possible)
-    found = {name for below in nodes.children(node) for name in _mentioned(below)}
-    match node:
-        case Filter():
-            found.update(variables_of(node.condition))
-        case Extend():
-            found.update((node.name, *variables_of(node.expression)))
-        case LeftJoin() if node.condition is not None:
-            found.update(variables_of(node.condition))
-        case Fixed():
-            found.update(name for name, _ in node.values)
-    return found
-
-
-def _free(node: Node) -> set[str]:
-    """The variables that a node uses in conditions and does not bind below them."""
-    found: set[str] = set()
-    for one in nodes.walk(node):
-        match one:
-            case Filter():
-                found.update(set(variables_of(one.condition)).difference(scope_of(one.input).possible))
-            case Extend():
-                found.update(set(variables_of(one.expression)).difference(scope_of(one.input).possible))
-            case LeftJoin() | Minus() | Exists():
-                found.update(_hidden(one))
-    return found
-
-
-def _hidden(node: Node) -> set[str]:
-    """The variables that a node uses and must not see a value of from outside: they are unbound there, or its own."""
-    match node:
-        case Filter():
-            return set(variables_of(node.condition)) - scope_of(node.input).certain
-        case Extend():
-            return {node.name, *variables_of(node.expression)} - scope_of(node.input).certain
-        case LeftJoin() | Minus() | Exists():
-            used = _mentioned(node.right)
-            if isinstance(node, LeftJoin) and node.condition is not None:
-                used.update(variables_of(node.condition))
-            return used - scope_of(_core(node)).certain
-    return set()
-
-
-def _core(node: Node) -> Node:
-    """The node that OPTIONAL, MINUS and EXISTS stand around."""
-    while isinstance(node, LeftJoin | Minus | Exists):
-        node = node.left
-    return node
 
 
 def _pruned(root: Physical, leaves: list[Leaf]) -> Plan:

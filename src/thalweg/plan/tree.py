@@ -1,0 +1,80 @@
+"""What the compiler asks of nodes of the logical tree: places, rules of co-groups, variables that are used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from thalweg.algebra import nodes
+from thalweg.algebra.expressions import variables_of
+from thalweg.algebra.nodes import Bgp, Exists, Extend, Filter, Fixed, LeftJoin, Minus, Node, Values
+from thalweg.algebra.scope import scope_of
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node of the tree, and the number of the first pattern below it."""
+
+    node: Node
+    first: int
+
+    def inputs(self) -> list[Place]:
+        """The places of its inputs."""
+        found, first = [], self.first
+        for below in nodes.children(self.node):
+            found.append(Place(below, first))
+            first += len(nodes.leaves(below))
+        return found
+
+
+def rule_of(node: Exists) -> str:
+    """The rule of a co-group for an EXISTS."""
+    if node.mark is not None:
+        return "mark not" if node.negated else "mark"
+    return "anti" if node.negated else "semi"
+
+
+def mark_of(node: Node) -> str:
+    """The variable that has the answer of an EXISTS."""
+    assert isinstance(node, Exists)
+    assert node.mark is not None
+    return node.mark
+
+
+def mentioned(node: Node) -> set[str]:
+    """All variables that a node uses anywhere, apart from those that a sub-SELECT hides."""
+    match node:
+        case nodes.Project():
+            return set(scope_of(node).possible)
+        case Values():
+            return set(node.names)
+        case Bgp():
+            return set(scope_of(node).possible)
+    found = {name for below in nodes.children(node) for name in mentioned(below)}
+    match node:
+        case Filter():
+            found.update(variables_of(node.condition))
+        case Extend():
+            found.update((node.name, *variables_of(node.expression)))
+        case LeftJoin() if node.condition is not None:
+            found.update(variables_of(node.condition))
+        case Fixed():
+            found.update(name for name, _ in node.values)
+    return found
+
+
+def hidden(node: Node) -> set[str]:
+    """The variables that a node uses and must not see a value of from outside: they are unbound there, or its own."""
+    match node:
+        case Filter():
+            return set(variables_of(node.condition)) - scope_of(node.input).certain
+        case Extend():
+            return {node.name, *variables_of(node.expression)} - scope_of(node.input).certain
+        case LeftJoin() | Minus() | Exists():
+            used: set[str] = set()
+            while isinstance(node, LeftJoin | Minus | Exists):
+                used |= mentioned(node.right)
+                if isinstance(node, LeftJoin) and node.condition is not None:
+                    used.update(variables_of(node.condition))
+                node = node.left
+            return used - scope_of(node).certain
+    return set()
