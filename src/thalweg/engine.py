@@ -220,22 +220,29 @@ class Session:
         if chunk.rejects:
             self._reject(chunk.rejects)
         state = self._stream(stream)
+        marked = None
         if time < state.watermark:
             self._note_late(stream, time, state.watermark, -self._pushes)
             rows = rows[:0]
-        self._take(state, rows, time, 1)
+        elif chunk.statements and not len(rows) and op == "insert":
+            marked = Rows.marker(time, -self._pushes)
+        self._take(state, self._homes(stream), rows, time, 1, marked)
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
         self._begin(batch.stream)
         if batch.rejects:
             self._reject(batch.rejects)
-        rows = batch.rows
         state = self._stream(batch.stream)
+        homes = self._homes(batch.stream)
+        rows, marked = batch.rows, None
         late = self._late(state, batch)
+        if any(home.counts_events for home in homes):
+            with_markers = batch.with_markers()
+            marked = with_markers.rows if late is None else with_markers.rows[~late[with_markers.places]]
         if late is not None:
             rows = rows[~late[batch.places]]
-        self._take(state, rows, batch.clock, batch.events)
+        self._take(state, homes, rows, batch.clock, batch.events, marked)
 
     def _begin(self, stream: str | None) -> None:
         """Refuses what no event or watermark may do; drops rows that too many others wait with."""
@@ -261,12 +268,16 @@ class Session:
             view.drop_oldest()
         self._overfull.clear()
 
-    def _take(self, state: Stream, rows: Rows, clock: int, events: int) -> None:
-        """Takes rows of events that are not late; `clock` is the largest time of an event, with or without rows."""
+    def _take(
+        self, state: Stream, homes: list[Streamset], rows: Rows, clock: int, events: int, marked: Rows | None
+    ) -> None:
+        """Takes rows of events that are not late; `clock` is the largest time of an event, with or without rows.
+
+        `marked` are the rows with markers of events that have none, for windows that count events.
+        """
         stream = state.name
         self.stats.events += events
         self.stats.triples += len(rows)
-        homes = [home for home in self._sets if stream in home.streams]
         if not homes:
             self.stats.unheard += events
             if events and stream not in self._unheard:
@@ -276,7 +287,8 @@ class Session:
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
         for home in homes:
-            home.push(stream, rows, state.clock, state.watermark)
+            counted = home.counts_events and marked is not None
+            home.push(stream, marked if counted else rows, state.clock, state.watermark)
         self._run(homes, len(rows))
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
@@ -324,6 +336,11 @@ class Session:
                 home.reopen(name)
                 home.push(name, None, self._stream(name).clock, self._stream(name).watermark)
         return state.watermark
+
+    @property
+    def counts_events(self) -> bool:
+        """Whether some window is [ELEMENTS n]: then events matter of which readers keep no triple."""
+        return any(home.counts_events for home in self._sets)
 
     @property
     def streams(self) -> list[str]:
@@ -438,6 +455,10 @@ class Session:
             self._streams[name] = Stream(name)
         return self._streams[name]
 
+    def _homes(self, stream: str) -> list[Streamset]:
+        """The streamsets that read a stream."""
+        return [home for home in self._sets if stream in home.streams]
+
     def _reader(self, stream: str) -> Reader:
         """The reader of pushed graphs, made anew when the queries change."""
         reader = self._readers.get(stream)
@@ -461,7 +482,7 @@ class Session:
         An event is late when its time is before the watermark that the events before it have set, whatever
         the batch it came in.
         """
-        times = batch.event_time
+        times = batch.times
         if not len(times) or (times[0] >= state.watermark and bool((times[1:] >= times[:-1]).all())):
             return None
         before = np.maximum.accumulate(np.concatenate([[state.clock], times[:-1]]))
@@ -471,8 +492,7 @@ class Session:
         places = np.flatnonzero(late)
         if not len(places):
             return None
-        first = batch.first_event
-        numbers = batch.event[batch.first_rows] if first is None else np.arange(first, first + len(times))
+        numbers = batch.numbers
         for place in places.tolist():
             self._note_late(batch.stream, int(times[place]), int(floor[place]), int(numbers[place]))
         return late

@@ -47,8 +47,13 @@ class CountFeeds:
         return len(self._countings)
 
     def step(self, feed: Ints, rows: Rows, bound: int) -> tuple[Ints, Rows]:
-        """The rows together with the feeds of windows by count, which follow the others of their instant."""
-        feeds, parts = [feed], [rows]
+        """The rows together with the feeds of windows by count, which follow the others of their instant.
+
+        Markers end here: they are for counting alone.
+        """
+        is_triple = rows.s != 0
+        triples = (feed, rows) if is_triple.all() else (feed[is_triple], rows[is_triple])
+        feeds, parts = [triples[0]], [triples[1]]
         for number, counting in enumerate(self._countings):
             if number in self._gone:
                 continue
@@ -58,7 +63,7 @@ class CountFeeds:
             if len(derived):
                 feeds.append(np.full(len(derived), self._streams + number, np.int64))
                 parts.append(derived)
-        return in_order(np.concatenate(feeds), parts) if len(parts) > 1 else (feed, rows)
+        return in_order(np.concatenate(feeds), parts) if len(parts) > 1 else triples
 
     def leave(self, view: View, windows: Set[StoreKey]) -> None:
         """Releases a view, and what other windows than these have counted: there will be no further call."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.algebra.windows import TRIPLES, Count, Range, Unbounded, Window
+from thalweg.algebra.windows import ELEMENTS, TRIPLES, Count, Range, Unbounded, Window
 from thalweg.errors import UsageError
 from thalweg.kernels.layout import ABSENT
 from thalweg.kernels.times import NO_TIME
@@ -48,6 +48,8 @@ class Streamset:
         self.started = False
         """Whether a row has come: then no query can be added."""
         self.windows: set[StoreKey] = set()
+        self.counts_events = False
+        """Whether some window is [ELEMENTS n]: it needs a row of each event, be it a marker."""
         self.bound = NO_TIME
         """How far the queries have come: everything before this instant has been processed."""
         self._merge = Merge(self.streams)
@@ -66,6 +68,7 @@ class Streamset:
         view = view_of(query, arena)
         self._routes.add(query, view)
         self.windows.update(store_key(source) for source in query.sources)
+        self.counts_events = _counts_events(self.windows)
         self._matcher = self._again = None
         return view
 
@@ -80,6 +83,7 @@ class Streamset:
     def _let_go(self, intern: Interner) -> None:
         """Lets go of what only queries have used that are gone: rows of windows, and what was counted."""
         self.windows = {store_key(source) for query, _ in self._routes.active() for source in query.sources}
+        self.counts_events = _counts_events(self.windows)
         if self._matcher is not None:
             queries = [query for query, _ in self._routes.active()]
             for store, key in enumerate(self._matcher.program.stores):
@@ -298,6 +302,10 @@ class Streamset:
             for number in self._routes.removed:
                 self._routes.remove(number)
             self._let_go(intern)
+
+
+def _counts_events(windows: Iterable[StoreKey]) -> bool:
+    return any(isinstance(window, Count) and window.unit == ELEMENTS for _, window in windows)
 
 
 def _longest(windows: Iterable[Window]) -> int:

@@ -66,7 +66,7 @@ class Chunk:
     blanks: int = 0
     """Blank nodes in the rows, whether their labels await a scope or not."""
     op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """1 or -1, insert or delete; left out, all rows are inserts."""
+    """1 or -1, insert or delete (0: the row of an event without triples); left out, all rows are inserts."""
 
     def __post_init__(self) -> None:
         rows = self.s.size

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import thalweg as tw
 from thalweg.algebra.windows import Count
+from thalweg.io.files import read_events
 from thalweg.operators.counting import Counting, RowQueue
-from thalweg.rdf.events import Rows
+from thalweg.rdf.chunk import NO_TIME
+from thalweg.rdf.events import EventBatch, Rows
+from thalweg.rdf.prune import Prune
 
 S = "http://ex/s"
 NAMES = {1: "+", -1: "delete", -2: "-", -3: "retract"}
@@ -68,6 +72,18 @@ def test_what_no_pattern_wants_is_counted_and_not_kept() -> None:
     assert all(not len(ids) for ids in counting.live_ids())
 
 
+@pytest.mark.parametrize("wanted", [None, np.array([1])])
+def test_a_marker_is_an_element_that_never_enters(wanted: np.ndarray | None) -> None:
+    counting = Counting(Count("ELEMENTS", 2), [0], wanted)
+    assert said(counting, (1, 1, 11, 1)) == [(1, "+", 0, 11)]
+    zero = np.zeros(1, np.int64)
+    for event in (2, 3):
+        feed, reports = counting.step(zero, Rows.marker(5, event), 10**9)
+        assert reports.tolist() == [5]
+    assert [NAMES[op] for op in feed.op.tolist()] == ["-"]
+    assert counting.held == 0
+
+
 def test_an_instant_of_several_streams_waits_until_it_is_complete() -> None:
     counting = Counting(Count("ELEMENTS", 2), [0, 1], None)
     feed, _ = counting.step(np.array([1]), columns((5, 1, 12, 1)), 5)
@@ -97,6 +113,41 @@ def test_only_triples_count_and_an_event_without_any_does_not() -> None:
     assert [(row.op, row["x"]) for row in query.poll()] == [("+", "<http://ex/a>")]
     session.push(S, at=6, graph='<http://ex/b> <http://ex/q> "irrelevant" .')
     assert [(row.op, row["x"]) for row in query.poll()] == [("-", "<http://ex/a>")]
+
+
+def test_an_event_counts_whose_triples_the_readers_of_a_session_prune(tmp_path: Path) -> None:
+    path = tmp_path / "stream.nt"
+    path.write_text("".join(f"<a:{k}> <a:{'p' if k % 4 == 0 else 'other'}> <a:o> .\n" for k in range(10)))
+    session = tw.Session()
+    query = session.register(f"SELECT ?x FROM STREAM <{S}> [ELEMENTS 3] WHERE {{ ?x <a:p> ?y }}")
+    for batch in read_events([path], S, session.arena, session.prune):
+        assert session.arena.texts(batch.rows.p) == ["<a:p>"] * len(batch)  # pruning is on
+        session.push_events(batch)
+    session.finish()
+    assert [(row.at // 1000, row.op, row["x"]) for row in query.poll()] == [
+        *((0, "+", "<a:0>"), (3, "-", "<a:0>"), (4, "+", "<a:4>")),
+        *((7, "-", "<a:4>"), (8, "+", "<a:8>")),
+    ]
+    assert (session.stats.events, session.stats.triples) == (10, 3)
+
+
+def test_a_window_of_triples_keeps_readers_from_pruning() -> None:
+    session = tw.Session()
+    session.register(f"SELECT ?x FROM STREAM <{S}> [TRIPLES 3] WHERE {{ ?x <a:p> ?y }}")
+    assert session.prune() == Prune.everything()
+
+
+def test_markers_of_late_events_deletes_and_events_without_triples_do_not_count() -> None:
+    session = tw.Session()
+    query = session.register(f"SELECT ?x FROM STREAM <{S}> [ELEMENTS 2] WHERE {{ ?x <a:p> ?y }}")
+    s, p, o = (np.array([session.arena.intern(text)]) for text in (b"<a:x>", b"<a:p>", b"<a:o>"))
+    rows = Rows.inserts(np.array([10]), np.array([0]), 0 * s, s, p, o)
+    times = np.array([10, 3, 11, 12, NO_TIME, 13])  # late, a delete, none at all, refused
+    inserts = np.array([True, True, False, False, True, True])
+    session.push_events(EventBatch(S, rows, 13, (), times, 0, inserts))
+    assert [row.op for row in query.poll()] == ["+"]
+    session.push_events(EventBatch(S, Rows.empty(), 14, (), np.array([14]), 6))
+    assert [(row.at, row.op) for row in query.poll()] == [(14, "-")]
 
 
 @pytest.mark.parametrize("unit", ["ELEMENTS", "TRIPLES"])
