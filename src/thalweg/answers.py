@@ -15,6 +15,7 @@ from thalweg.plan.program import shown_variables
 from thalweg.rdf.arena import Arena
 
 _MANY = 1 << 10
+_BOUND = frozenset("+-")  # the signs of rows that have bindings
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +114,19 @@ class ContinuousQuery:
         """The rows of a delta of this query."""
         if not len(delta):
             return []
-        bound = np.abs(delta.op) == 1
-        if not bound.all():
+        signs = delta.signs
+        if not _BOUND.issuperset(signs):
+            bound = np.abs(delta.op) == 1
             rows = iter(self.rows(delta[bound]))
             return [
                 next(rows) if there else Row(at, sign, {})
-                for at, sign, there in zip(delta.at.tolist(), delta.signs, bound.tolist(), strict=True)
+                for at, sign, there in zip(delta.at.tolist(), signs, bound.tolist(), strict=True)
             ]
         columns, graphs = self.texts(delta)
         names, cells = list(columns), list(zip(*columns.values(), strict=True)) or [()] * len(delta)
         return [
             Row(at, sign, dict(zip(names, row, strict=True)), graph)
-            for at, sign, row, graph in zip(delta.at.tolist(), delta.signs, cells, graphs, strict=True)
+            for at, sign, row, graph in zip(delta.at.tolist(), signs, cells, graphs, strict=True)
         ]
 
     def drain(self) -> Delta:
@@ -133,10 +135,11 @@ class ContinuousQuery:
 
     def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:
         """The columns of a delta as N-Triples texts, by name in the order of SELECT, and the graphs of its rows."""
-        arena = self._arena
-        columns = {name: arena.texts(delta.ids[:, place]) for place, name in enumerate(self.names)}
-        columns |= {name: [text] * len(delta) for name, text in self.fixed.items()}
-        graphs: list[str | None] = [None] * len(delta)
+        arena, count = self._arena, len(delta)
+        texts = arena.texts(delta.ids.T)
+        columns = {name: texts[place * count : (place + 1) * count] for place, name in enumerate(self.names)}
+        columns |= {name: [text] * count for name, text in self.fixed.items()}
+        graphs: list[str | None] = [None] * count
         if self.query.per_event:
             named = np.flatnonzero(delta.graph)
             for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):

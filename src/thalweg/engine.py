@@ -19,6 +19,7 @@ from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, INSERT
 from thalweg.lang import parse
 from thalweg.operators.derived import DerivedStreams
+from thalweg.operators.feeds import in_time_order
 from thalweg.operators.streamset import Strategy, Streamset
 from thalweg.operators.views import View
 from thalweg.plan.program import store_key
@@ -482,9 +483,11 @@ class Session:
         An event is late when its time is before the watermark that the events before it have set, whatever
         the batch it came in.
         """
-        times = batch.times
-        if not len(times) or (times[0] >= state.watermark and bool((times[1:] >= times[:-1]).all())):
+        times = batch.rows.time if batch.event_time is None else batch.event_time
+        # The usual case: in order, whether it is asked of events or of their rows.
+        if not len(times) or (times.item(0) >= state.watermark and in_time_order(times)):
             return None
+        times = batch.times
         before = np.maximum.accumulate(np.concatenate([[state.clock], times[:-1]]))
         floor = np.where(before == NO_TIME, NO_TIME, before - self._lateness)
         floor = np.maximum(floor, state.watermark)
@@ -509,19 +512,17 @@ class Session:
         self._kept.quarantine.extend(rejects)
 
     def _run(self, homes: list[Streamset], rows: int = 0) -> None:
-        before = sum(home.absent for home in homes)
         if self.threads > 1 and len(homes) > 1 and rows >= _MANY_ROWS:
             self._run_beside(homes)
         else:
             for home in homes:
-                home.run(self.arena.intern)
-        self.stats.absent += sum(home.absent for home in homes) - before
+                self._run_one(home)
         if len(self._derived):
             self._derive()
         used = self.arena.used_bytes
         if used > self._compact_at:
             self.compact()
-        elif used > _FEW_BYTES and self._may_have_shrunk():
+        elif used > _FEW_BYTES and self._may_have_shrunk(rows):
             self.tidy()
 
     def _derive(self) -> None:
@@ -536,29 +537,37 @@ class Session:
             state.clock = max(state.clock, int(made.rows.time.max(initial=NO_TIME)))
             state.watermark = max(state.watermark, made.watermark)
             for home in readers:
-                before = home.absent
                 home.push(name, made.rows, state.clock, state.watermark)
                 if made.finished:
                     home.finish([name], drain=made.drain)
-                home.run(self.arena.intern)
-                self.stats.absent += home.absent - before
+                self._run_one(home)
+
+    def _run_one(self, home: Streamset) -> None:
+        before = home.absent
+        home.run(self.arena.intern)
+        self.stats.absent += home.absent - before
 
     def _run_beside(self, homes: list[Streamset]) -> None:
         """Runs streamsets side by side; all they have in common is the arena, to which they add terms."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "thalweg-match")
+        before = sum(home.absent for home in homes)
         running = [self._pool.submit(home.run, self.arena.intern) for home in homes]
         wait(running)
         for future in running:
             future.result()
+        self.stats.absent += sum(home.absent for home in homes) - before
 
-    def _may_have_shrunk(self) -> bool:
+    def _may_have_shrunk(self, rows: int) -> bool:
         """Whether it is time to count the rows that are held, which takes a look at each query.
 
-        It is when windows have lost half of their rows, and now and then.
+        It is when windows have lost half of their rows, and now and then. While few rows come at a time, the windows
+        are looked at now and then, too.
         """
-        live = self.live_triples
         self._uncounted += 1
+        if 0 < rows < _MANY_ROWS and self._uncounted % _FEW_RUNS:
+            return False
+        live = self.live_triples
         if 2 * live > self._live_before and self._uncounted < _FEW_RUNS + len(self._queries):
             self._live_before = max(live, self._live_before)
             return False

@@ -108,10 +108,15 @@ def _ticks(query: Query, key: object) -> bool:
 def in_order(feed: Ints, parts: Sequence[Rows]) -> tuple[Ints, Rows]:
     """Parts as one, by time; rows of an instant stay in the order of the parts."""
     rows = Rows.concat(parts)
-    if len(rows) > 1 and (rows.time[1:] < rows.time[:-1]).any():
+    if not in_time_order(rows.time):
         order = np.argsort(rows.time, kind="stable")
         feed, rows = feed[order], rows[order]
     return feed, rows
+
+
+def in_time_order(time: Ints) -> bool:
+    """Whether no time is before its predecessor."""
+    return len(time) < 2 or not np.count_nonzero(time[1:] < time[:-1])
 
 
 def split(parts: Sequence[Rows], bound: int) -> tuple[list[Rows], list[Rows]]:

@@ -166,7 +166,7 @@ class Streamset:
             self._match(feed, rows, intern)
         later, self.bound = bound > self.bound, max(self.bound, bound)
         try:
-            self._routes.advance(bound, len(feed))
+            self._routes.advance(bound)
         finally:
             self._unsettled += 1
             # While rows come, their expiry is looked at now and then; without any, at once.
@@ -246,7 +246,7 @@ class Streamset:
     @property
     def absent(self) -> int:
         """How many deletes found nothing to delete."""
-        return int(self._matcher.counters[ABSENT]) if self._matcher is not None else 0
+        return self._matcher.counters.item(ABSENT) if self._matcher is not None else 0
 
     @property
     def window_bytes(self) -> int:

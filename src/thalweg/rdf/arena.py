@@ -69,7 +69,7 @@ class Arena:
     @property
     def used_bytes(self) -> int:
         """Bytes of the records and of the slots that they need."""
-        return int(self.head[kernel.USED]) + 16 * len(self)
+        return self.head.item(kernel.USED) + 16 * self.head.item(kernel.COUNT)
 
     @property
     def nbytes(self) -> int:
@@ -141,11 +141,11 @@ class Arena:
     def _decoded(self, distinct: Ids) -> list[str]:
         places = np.empty((distinct.size, 2), dtype=np.int64)
         kernel.locate(self.slots, self.log, distinct, places)
-        if distinct.size and places[:, 0].min() < 0:
-            unknown = int(distinct[int(places[:, 0].argmin())])
-            raise KeyError(f"the arena has no term {unknown}")
         log = self.log.data
-        return [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
+        decoded = [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
+        if "" in decoded:  # the text of no term
+            raise KeyError(f"the arena has no term {distinct[decoded.index('')]}")
+        return decoded
 
     def keys(self, ids: Ids) -> Ids:
         """For each id a number that depends on its text alone: the same in all arenas, whatever collided there."""

@@ -40,7 +40,7 @@ class Reject:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Chunk:
     """Kept rows of a piece in source order; their ids live in the arena that the reader was given.
 
@@ -71,7 +71,7 @@ class Chunk:
     def __post_init__(self) -> None:
         rows = self.s.size
         if not self.op.size:
-            object.__setattr__(self, "op", np.ones(rows, dtype=np.int64))
+            self.op = np.ones(rows, dtype=np.int64)
         if (
             not self.number.size
             == self.g.size

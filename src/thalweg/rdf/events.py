@@ -124,7 +124,10 @@ class EventBatch:
     @property
     def events(self) -> int:
         """How many events ended in this batch."""
-        return int(np.count_nonzero(self.times != NO_TIME))
+        if self.event_time is not None:
+            return int(np.count_nonzero(self.event_time != NO_TIME))
+        event = self.rows.event
+        return 1 + int(np.count_nonzero(event[1:] != event[:-1])) if len(event) else 0
 
     @property
     def places(self) -> Ids:
