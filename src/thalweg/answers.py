@@ -59,7 +59,7 @@ class Stream:
 class Stats:
     """What a session has seen so far.
 
-    `unheard` counts events of streams that no query reads, `absent` deletes of triples that were not there (once for
+    `unread` counts events of streams that no query reads, `absent` deletes of triples that were not there (once for
     each window that was asked).
     """
 
@@ -67,7 +67,7 @@ class Stats:
     triples: int = 0
     late: int = 0
     quarantined: int = 0
-    unheard: int = 0
+    unread: int = 0
     absent: int = 0
     compactions: int = 0
 

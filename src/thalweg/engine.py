@@ -112,7 +112,7 @@ class Session:
         self._readers: dict[str, Reader] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._derived = DerivedStreams()
-        self._unheard: set[str] = set()
+        self._unread: set[str] = set()
         self._max_pending = max_pending
         self._on_pending = on_pending
         self._overfull: list[View] = []
@@ -280,10 +280,10 @@ class Session:
         self.stats.events += events
         self.stats.triples += len(rows)
         if not homes:
-            self.stats.unheard += events
-            if events and stream not in self._unheard:
-                self._unheard.add(stream)
-                warn(f"no query reads <{stream}>: its events are counted in stats.unheard, and lost")
+            self.stats.unread += events
+            if events and stream not in self._unread:
+                self._unread.add(stream)
+                warn(f"no query reads <{stream}>: its events are counted in stats.unread, and lost")
         state.clock = max(state.clock, clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)

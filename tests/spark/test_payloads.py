@@ -183,7 +183,7 @@ def test_other_formats_are_read_by_a_complete_parser(syntax: str, text: bytes) -
     assert sorted(arena.texts(chunk.o)) == ["<http://ex/y>", "<http://ex/z>"]
 
 
-def test_a_payload_of_which_nothing_is_kept_is_told_from_one_without_triples() -> None:
+def test_a_payload_of_which_nothing_is_kept_differs_from_one_without_triples() -> None:
     unwanted, wanted = b"<a:s> <a:q> <a:o> .", b"<a:s> <a:p> <a:o> .\n<a:s> <a:q> <a:o> ."
     quad = b'<a:g> %s "7" .\n<a:s> <a:q> <a:o> <a:g> .' % AT.encode()
     rows = [row(unwanted), row(b""), row(b"oops"), row(unwanted, op="delete"), row(b"", op="delete")]

@@ -12,7 +12,6 @@ from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Const
 from thalweg.algebra.windows import Count, Range, Window
 from thalweg.kernels.dispatch import signature_key
-from thalweg.kernels.known import enter_known
 from thalweg.kernels.layout import (
     BIND,
     BOUND,
@@ -25,6 +24,7 @@ from thalweg.kernels.layout import (
     PREDICATE,
     STEP_CELLS,
 )
+from thalweg.kernels.parameter_table import enter_parameters
 from thalweg.kernels.store import ALL
 from thalweg.plan.delta import Fanout, PlanGraph, components, plan_component
 from thalweg.plan.shapes import FEW_QUERIES, Shape, Unit, shapes_of
@@ -303,7 +303,7 @@ class _Layout:
         rows = _table(
             [[number, len(ids), *found] for (number, ids), found in self.known.items()], KNOWN_CELLS
         )
-        enter_known(rows[: len(self.known)], values, table)
+        enter_parameters(rows[: len(self.known)], values, table)
         return table, values
 
     def _signature(self, unit: int, pattern: int) -> _Signature:

@@ -1,4 +1,4 @@
-"""Windows by count make a feed of their own: what it says, and what it costs."""
+"""Windows by count make a feed of their own: its rows, and what it costs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def columns(*rows: tuple[int, int, int, int]) -> Rows:
     return Rows(at, event, one * 0, one, one, o, op)
 
 
-def said(counting: Counting, *rows: tuple[int, int, int, int]) -> list[tuple[int, str, int, int]]:
+def fed(counting: Counting, *rows: tuple[int, int, int, int]) -> list[tuple[int, str, int, int]]:
     given = columns(*rows)
     feed, _ = counting.step(np.zeros(len(rows), np.int64), given, 10**9)
     return [
@@ -38,36 +38,36 @@ def said(counting: Counting, *rows: tuple[int, int, int, int]) -> list[tuple[int
 def test_elements_enter_when_their_step_closes_and_leave_when_they_are_no_longer_the_last() -> None:
     # |1 a |2 b |3 c |4 d      the last 3, after each 2
     counting = Counting(Count("ELEMENTS", 3, 2), [0], None)
-    assert said(counting, (1, 1, 11, 1)) == []
-    assert said(counting, (2, 2, 12, 1)) == [(2, "+", 0, 11), (2, "+", 1, 12)]
-    assert said(counting, (3, 3, 13, 1), (4, 4, 14, 1)) == [(4, "+", 2, 13), (4, "+", 3, 14), (4, "-", 0, 11)]
+    assert fed(counting, (1, 1, 11, 1)) == []
+    assert fed(counting, (2, 2, 12, 1)) == [(2, "+", 0, 11), (2, "+", 1, 12)]
+    assert fed(counting, (3, 3, 13, 1), (4, 4, 14, 1)) == [(4, "+", 2, 13), (4, "+", 3, 14), (4, "-", 0, 11)]
 
 
 def test_a_step_wider_than_the_window_leaves_elements_out() -> None:
     counting = Counting(Count("ELEMENTS", 1, 3), [0], None)
     rows = [(k, k, 10 + k, 1) for k in range(1, 7)]
-    assert said(counting, *rows) == [(3, "+", 2, 13), (6, "+", 5, 16), (6, "-", 2, 13)]
+    assert fed(counting, *rows) == [(3, "+", 2, 13), (6, "+", 5, 16), (6, "-", 2, 13)]
 
 
 def test_an_event_is_one_element_and_its_triples_are_several() -> None:
     graph = [(1, 1, 11, 1), (1, 1, 12, 1), (2, 2, 13, 1)]
-    assert said(Counting(Count("ELEMENTS", 1), [0], None), *graph) == [
+    assert fed(Counting(Count("ELEMENTS", 1), [0], None), *graph) == [
         *((1, "+", 0, 11), (1, "+", 0, 12)),
         *((2, "+", 1, 13), (2, "-", 0, 11), (2, "-", 0, 12)),
     ]
-    assert said(Counting(Count("TRIPLES", 2), [0], None), *graph)[-1] == (2, "-", 0, 11)
+    assert fed(Counting(Count("TRIPLES", 2), [0], None), *graph)[-1] == (2, "-", 0, 11)
 
 
-def test_a_delete_is_told_at_once_and_again_to_the_step_that_was_open() -> None:
+def test_a_delete_takes_effect_at_once_and_again_when_the_open_step_closes() -> None:
     counting = Counting(Count("ELEMENTS", 4, 2), [0], None)
-    assert said(counting, (1, 1, 11, 1), (2, 2, 11, -1)) == [(2, "delete", 1, 11)]
-    assert said(counting, (3, 3, 12, 1)) == [(3, "+", 0, 11), (3, "+", 1, 12), (3, "retract", 1, 11)]
-    assert said(counting, (4, 4, 12, -1), (5, 5, 13, 1)) == [(4, "delete", 2, 12)]
+    assert fed(counting, (1, 1, 11, 1), (2, 2, 11, -1)) == [(2, "delete", 1, 11)]
+    assert fed(counting, (3, 3, 12, 1)) == [(3, "+", 0, 11), (3, "+", 1, 12), (3, "retract", 1, 11)]
+    assert fed(counting, (4, 4, 12, -1), (5, 5, 13, 1)) == [(4, "delete", 2, 12)]
 
 
 def test_what_no_pattern_wants_is_counted_and_not_kept() -> None:
     counting = Counting(Count("ELEMENTS", 1), [0], np.array([99]))
-    assert said(counting, (1, 1, 11, 1)) == []
+    assert fed(counting, (1, 1, 11, 1)) == []
     assert counting.count == 1
     assert all(not len(ids) for ids in counting.live_ids())
 
@@ -75,7 +75,7 @@ def test_what_no_pattern_wants_is_counted_and_not_kept() -> None:
 @pytest.mark.parametrize("wanted", [None, np.array([1])])
 def test_a_marker_is_an_element_that_never_enters(wanted: np.ndarray | None) -> None:
     counting = Counting(Count("ELEMENTS", 2), [0], wanted)
-    assert said(counting, (1, 1, 11, 1)) == [(1, "+", 0, 11)]
+    assert fed(counting, (1, 1, 11, 1)) == [(1, "+", 0, 11)]
     zero = np.zeros(1, np.int64)
     for event in (2, 3):
         feed, reports = counting.step(zero, Rows.marker(5, event), 10**9)
