@@ -14,7 +14,19 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 
 # A room may import from itself and from the rooms to its left.
 ORDER = [
-    *("errors", "lines", "deep", "instants", "kernels", "rdf", "algebra", "lang", "expressions", "plan", "operators"),
+    *(
+        "errors",
+        "lines",
+        "deep",
+        "instants",
+        "kernels",
+        "rdf",
+        "algebra",
+        "lang",
+        "expressions",
+        "plan",
+        "operators",
+    ),
     *("answers", "saving", "engine"),
     *("io", "spark", "testing", "demo", "bench", "warmup", "cli"),
 ]

@@ -16,6 +16,7 @@ from thalweg.plan.compile import shown_variables
 from thalweg.rdf.arena import Arena
 
 _MANY = 1 << 10
+_BOUND = frozenset("+-")  # the signs of rows that have bindings
 
 
 Ints = NDArray[np.int64]
@@ -66,7 +67,7 @@ class Stream:
 class Stats:
     """What a session has seen so far.
 
-    `unheard` counts events of streams that no query reads, `absent` deletes of triples that were not there (once for
+    `unread` counts events of streams that no query reads, `absent` deletes of triples that were not there (once for
     each window that was asked).
     """
 
@@ -74,7 +75,7 @@ class Stats:
     triples: int = 0
     late: int = 0
     quarantined: int = 0
-    unheard: int = 0
+    unread: int = 0
     absent: int = 0
     compactions: int = 0
 
@@ -121,23 +122,29 @@ class ContinuousQuery:
         """The rows of a delta of this query."""
         if not len(delta):
             return []
-        bound = np.abs(delta.op) == 1
-        if not bound.all():
+        signs = delta.signs
+        if not _BOUND.issuperset(signs):
+            bound = np.abs(delta.op) == 1
             rows = iter(self.rows(delta[bound]))
             return [
                 next(rows) if there else Row(at, sign, {})
-                for at, sign, there in zip(delta.at.tolist(), delta.signs, bound.tolist(), strict=True)
+                for at, sign, there in zip(delta.at.tolist(), signs, bound.tolist(), strict=True)
             ]
         columns, graphs = self.texts(delta)
         names, cells = list(columns), list(zip(*columns.values(), strict=True)) or [()] * len(delta)
         if not delta.ids.all():
             return [
-                Row(at, sign, {name: term for name, term in zip(names, row, strict=True) if term is not None}, graph)
+                Row(
+                    at,
+                    sign,
+                    {name: term for name, term in zip(names, row, strict=True) if term is not None},
+                    graph,
+                )
                 for at, sign, row, graph in zip(delta.at.tolist(), delta.signs, cells, graphs, strict=True)
             ]
         return [
             Row(at, sign, dict(zip(names, row, strict=True)), graph)
-            for at, sign, row, graph in zip(delta.at.tolist(), delta.signs, cells, graphs, strict=True)
+            for at, sign, row, graph in zip(delta.at.tolist(), signs, cells, graphs, strict=True)
         ]
 
     def drain(self) -> Delta:
@@ -149,10 +156,16 @@ class ContinuousQuery:
 
         Where some row leaves a variable unbound (its id is 0), the text is None.
         """
-        arena = self._arena
-        columns = {name: self._column(delta.ids[:, place]) for place, name in enumerate(self.names)}
-        columns |= {name: [text] * len(delta) for name, text in self.fixed.items()}
-        graphs: list[str | None] = [None] * len(delta)
+        arena, count = self._arena, len(delta)
+        if delta.ids.all():
+            texts = arena.texts(delta.ids.T)
+            columns = {
+                name: texts[place * count : (place + 1) * count] for place, name in enumerate(self.names)
+            }
+        else:
+            columns = {name: self._column(delta.ids[:, place]) for place, name in enumerate(self.names)}
+        columns |= {name: [text] * count for name, text in self.fixed.items()}
+        graphs: list[str | None] = [None] * count
         if self.query.per_event:
             named = np.flatnonzero(delta.graph)
             for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):

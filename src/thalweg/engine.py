@@ -16,9 +16,10 @@ from thalweg.algebra.query import Query
 from thalweg.answers import ContinuousQuery, Late, Stats, Stream
 from thalweg.errors import UsageError, warn
 from thalweg.instants import duration, instant, show_instant
-from thalweg.kernels.store import DELETE, INSERT
+from thalweg.kernels.store import DELETE, FOREVER, INSERT
 from thalweg.lang import parse
 from thalweg.operators.derived import DerivedStreams
+from thalweg.operators.feeds import in_time_order
 from thalweg.operators.streamset import Strategy, Streamset
 from thalweg.operators.views import View
 from thalweg.plan.program import store_key
@@ -111,7 +112,7 @@ class Session:
         self._readers: dict[str, Reader] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._derived = DerivedStreams()
-        self._unheard: set[str] = set()
+        self._unread: set[str] = set()
         self._max_pending = max_pending
         self._on_pending = on_pending
         self._overfull: list[View] = []
@@ -220,27 +221,35 @@ class Session:
         if chunk.rejects:
             self._reject(chunk.rejects)
         state = self._stream(stream)
+        marked = None
         if time < state.watermark:
             self._note_late(stream, time, state.watermark, -self._pushes)
-            self._take(state, rows[:0], time, 1)
-        else:
-            self._take(state, rows, time, 1, first=time)
+            rows = rows[:0]
+        elif chunk.statements and not len(rows) and op == "insert":
+            marked = Rows.marker(time, -self._pushes)
+        homes = self._homes(stream)
+        if time >= state.watermark:
+            self._open(homes, time)
+        self._take(state, homes, rows, time, 1, marked)
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
         self._begin(batch.stream)
         if batch.rejects:
             self._reject(batch.rejects)
-        rows = batch.rows
         state = self._stream(batch.stream)
+        homes = self._homes(batch.stream)
+        rows, marked = batch.rows, None
         late = self._late(state, batch)
+        if any(home.counts_events for home in homes):
+            with_markers = batch.with_markers()
+            marked = with_markers.rows if late is None else with_markers.rows[~late[with_markers.places]]
         if late is not None:
             rows = rows[~late[batch.places]]
-        first = None
-        if self._awaits_start:
-            times = batch.event_time[batch.event_time != NO_TIME]
-            first = int((times if late is None else batch.event_time[~late]).min()) if len(times) else None
-        self._take(state, rows, batch.clock, batch.events, first=first)
+        if any(home.awaits_start for home in homes):
+            times = batch.times if late is None else batch.times[~late]
+            self._open(homes, int(times[times != NO_TIME].min(initial=FOREVER)))
+        self._take(state, homes, rows, batch.clock, batch.events, marked)
 
     def _begin(self, stream: str | None) -> None:
         """Refuses what no event or watermark may do; drops rows that too many others wait with."""
@@ -266,33 +275,35 @@ class Session:
             view.drop_oldest()
         self._overfull.clear()
 
-    @property
-    def _awaits_start(self) -> bool:
-        return any(home.awaits_start for home in self._sets)
+    def _open(self, homes: list[Streamset], time: int) -> None:
+        """Takes the time of an event that is not late: the first one is the first instant of queries."""
+        if time == FOREVER:
+            return
+        for home in homes:
+            if home.awaits_start:
+                home.open(time)
 
     def _take(
-        self, state: Stream, rows: Rows, clock: int, events: int, *, first: int | None = None
+        self, state: Stream, homes: list[Streamset], rows: Rows, clock: int, events: int, marked: Rows | None
     ) -> None:
         """Takes rows of events that are not late; `clock` is the largest time of an event, with or without rows.
 
-        `first` is the smallest time of these events.
+        `marked` are the rows with markers of events that have none, for windows that count events.
         """
         stream = state.name
         self.stats.events += events
         self.stats.triples += len(rows)
-        homes = [home for home in self._sets if stream in home.streams]
         if not homes:
-            self.stats.unheard += events
-            if events and stream not in self._unheard:
-                self._unheard.add(stream)
-                warn(f"no query reads <{stream}>: its events are counted in stats.unheard, and lost")
+            self.stats.unread += events
+            if events and stream not in self._unread:
+                self._unread.add(stream)
+                warn(f"no query reads <{stream}>: its events are counted in stats.unread, and lost")
         state.clock = max(state.clock, clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
         for home in homes:
-            if first is not None and home.awaits_start:
-                home.open(first)
-            home.push(stream, rows, state.clock, state.watermark)
+            counted = home.counts_events and marked is not None
+            home.push(stream, marked if counted else rows, state.clock, state.watermark)
         self._run(homes, len(rows))
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
@@ -342,6 +353,11 @@ class Session:
                 home.reopen(name)
                 home.push(name, None, self._stream(name).clock, self._stream(name).watermark)
         return state.watermark
+
+    @property
+    def counts_events(self) -> bool:
+        """Whether some window is [ELEMENTS n]: then events matter of which readers keep no triple."""
+        return any(home.counts_events for home in self._sets)
 
     @property
     def streams(self) -> list[str]:
@@ -456,6 +472,10 @@ class Session:
             self._streams[name] = Stream(name)
         return self._streams[name]
 
+    def _homes(self, stream: str) -> list[Streamset]:
+        """The streamsets that read a stream."""
+        return [home for home in self._sets if stream in home.streams]
+
     def _reader(self, stream: str) -> Reader:
         """The reader of pushed graphs, made anew when the queries change."""
         reader = self._readers.get(stream)
@@ -479,9 +499,11 @@ class Session:
         An event is late when its time is before the watermark that the events before it have set, whatever
         the batch it came in.
         """
-        times = batch.event_time
-        if not len(times) or (times[0] >= state.watermark and bool((times[1:] >= times[:-1]).all())):
+        times = batch.rows.time if batch.event_time is None else batch.event_time
+        # The usual case: in order, whether it is asked of events or of their rows.
+        if not len(times) or (times.item(0) >= state.watermark and in_time_order(times)):
             return None
+        times = batch.times
         before = np.maximum.accumulate(np.concatenate([[state.clock], times[:-1]]))
         floor = np.where(before == NO_TIME, NO_TIME, before - self._lateness)
         floor = np.maximum(floor, state.watermark)
@@ -489,8 +511,7 @@ class Session:
         places = np.flatnonzero(late)
         if not len(places):
             return None
-        first = batch.first_event
-        numbers = batch.event[batch.first_rows] if first is None else np.arange(first, first + len(times))
+        numbers = batch.numbers
         for place in places.tolist():
             self._note_late(batch.stream, int(times[place]), int(floor[place]), int(numbers[place]))
         return late
@@ -507,19 +528,17 @@ class Session:
         self._kept.quarantine.extend(rejects)
 
     def _run(self, homes: list[Streamset], rows: int = 0) -> None:
-        before = sum(home.absent for home in homes)
         if self.threads > 1 and len(homes) > 1 and rows >= _MANY_ROWS:
             self._run_beside(homes)
         else:
             for home in homes:
-                home.run(self.arena.intern)
-        self.stats.absent += sum(home.absent for home in homes) - before
+                self._run_one(home)
         if len(self._derived):
             self._derive()
         used = self.arena.used_bytes
         if used > self._compact_at:
             self.compact()
-        elif used > _FEW_BYTES and self._may_have_shrunk():
+        elif used > _FEW_BYTES and self._may_have_shrunk(rows):
             self.tidy()
 
     def _derive(self) -> None:
@@ -534,31 +553,39 @@ class Session:
             state.clock = max(state.clock, int(made.rows.time.max(initial=NO_TIME)))
             state.watermark = max(state.watermark, made.watermark)
             for home in readers:
-                before = home.absent
                 if home.awaits_start and len(made.rows):
                     home.open(int(made.rows.time.min()))
                 home.push(name, made.rows, state.clock, state.watermark)
                 if made.finished:
                     home.finish([name], drain=made.drain)
-                home.run(self.arena.intern)
-                self.stats.absent += home.absent - before
+                self._run_one(home)
+
+    def _run_one(self, home: Streamset) -> None:
+        before = home.absent
+        home.run(self.arena.intern)
+        self.stats.absent += home.absent - before
 
     def _run_beside(self, homes: list[Streamset]) -> None:
         """Runs streamsets side by side; all they have in common is the arena, to which they add terms."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "thalweg-match")
+        before = sum(home.absent for home in homes)
         running = [self._pool.submit(home.run, self.arena.intern) for home in homes]
         wait(running)
         for future in running:
             future.result()
+        self.stats.absent += sum(home.absent for home in homes) - before
 
-    def _may_have_shrunk(self) -> bool:
+    def _may_have_shrunk(self, rows: int) -> bool:
         """Whether it is time to count the rows that are held, which takes a look at each query.
 
-        It is when windows have lost half of their rows, and now and then.
+        It is when windows have lost half of their rows, and now and then. While few rows come at a time, the windows
+        are looked at now and then, too.
         """
-        live = self.live_triples
         self._uncounted += 1
+        if 0 < rows < _MANY_ROWS and self._uncounted % _FEW_RUNS:
+            return False
+        live = self.live_triples
         if 2 * live > self._live_before and self._uncounted < _FEW_RUNS + len(self._queries):
             self._live_before = max(live, self._live_before)
             return False

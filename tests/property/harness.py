@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import thalweg as tw
 from thalweg.instants import show_instant
-from thalweg.rdf.events import EventBatch
+from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.framing import Framer
 from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.prune import Prune
 from thalweg.testing.snapshot import TRIPLE, Event, Now, Oracle, Question, Row, blur, canonical
 
 NEVER, FOREVER = -(2**62), 2**62
@@ -149,6 +150,17 @@ def _quad(row: Row, graph: str) -> tuple[str, ...]:
     return (*(terms[name] for name in TRIPLE), f"<{graph}>")
 
 
+def _is_kept(triple: tuple[str, ...], prune: Prune) -> bool:
+    """Whether some signature agrees with a triple."""
+    return any(
+        all(
+            constant is None or constant == term.encode()
+            for constant, term in zip((one.s, one.p, one.o), triple, strict=True)
+        )
+        for one in prune.signatures
+    )
+
+
 class Feed:
     """A session, its queries, and the watermarks that follow from what was pushed."""
 
@@ -195,28 +207,29 @@ class Feed:
         self.numbers[event.stream] += 1
 
     def push_batch(self, events: Sequence[Event]) -> None:
-        """Events of one stream as columns, terms interned by hand."""
-        intern = self.session.arena.intern
+        """Events of one stream as columns, terms interned by hand; as a reader does, it keeps what queries can use."""
+        intern, prune = self.session.arena.intern, self.session.prune()
         rows = []
         first = self.numbers[events[0].stream]
         for event in events:
             number = self.numbers[event.stream]
             self.numbers[event.stream] += 1
             for triple in event.triples:
+                if not _is_kept(triple, prune):
+                    continue
                 graph = intern(f"<{event.graph}>".encode())
                 op = 1 if event.op == "insert" else -1
                 rows.append((event.time, number, graph, *(intern(term.encode()) for term in triple), op))
-        *columns, ops = np.array(rows, dtype=np.int64).reshape(-1, 7).T.copy()
         latest = max(event.time for event in events)
         clock = self.clocks[events[0].stream] = max(self.clocks[events[0].stream], latest)
         self.session.push_events(
             EventBatch(
                 events[0].stream,
-                *columns,
+                Rows(*np.array(rows, dtype=np.int64).reshape(-1, 7).T.copy()),
                 clock=clock,
-                op=ops,
                 event_time=np.array([event.time for event in events]),
                 first_event=first,
+                inserts=np.array([event.op == "insert" for event in events]),
             )
         )
         self._came(events[0].stream, latest)

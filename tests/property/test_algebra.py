@@ -14,10 +14,10 @@ from harness import Emitted, Feed, arrivals, feed
 from hypothesis import event, given, reject
 from hypothesis import strategies as st
 
+import thalweg as tw
 from thalweg.testing.algebra import FEATURES, FORMS, algebra_questions, algebra_streams
 from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, bag_of
 from thalweg.testing.answers import by_value, equal_bags
-import thalweg as tw
 from thalweg.testing.judge import TooLargeError
 from thalweg.testing.judge_expressions import UndecidedError
 from thalweg.testing.snapshot import Event, Row

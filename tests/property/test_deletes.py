@@ -43,7 +43,7 @@ def test_streams_of_the_answer_are_netted_with_deletes_too(steps: bool, data: st
 
 
 @given(st.data())
-def test_a_delete_event_has_nothing_to_say_to_now(data: st.DataObject) -> None:
+def test_a_delete_event_gives_no_rows_to_now(data: st.DataObject) -> None:
     events = data.draw(streams(deletes=True))
     question = data.draw(now_questions(events, operators=(None,)))
     run = Feed([question])

@@ -14,7 +14,7 @@ from thalweg.testing.strategies import MS, STREAMS, questions, streams, windows
 
 
 @given(st.data())
-def test_what_comes_within_the_lateness_counts_and_what_comes_later_is_told(data: st.DataObject) -> None:
+def test_what_comes_within_the_lateness_counts_and_what_comes_later_is_reported(data: st.DataObject) -> None:
     ordered = data.draw(streams(names=STREAMS[:1]))
     question = data.draw(questions(ordered, max_patterns=3))
     lateness = data.draw(st.sampled_from([1, 2, 5, 50])) * MS
@@ -140,7 +140,7 @@ def test_times_may_lie_far_from_today(data: st.DataObject) -> None:
     run.emitted[0].check_sums(Oracle(question, cut))
 
 
-def test_an_event_before_the_watermark_is_told_with_its_reason() -> None:
+def test_an_event_before_the_watermark_is_reported_with_its_reason() -> None:
     session = engine.Session()
     session.register("SELECT * FROM STREAM <http://ex/s> [RANGE 10] WHERE { ?x <http://ex/p> ?y }")
     session.push("http://ex/s", at=at_argument(5_000), graph="<http://ex/a> <http://ex/p> <http://ex/b> .")

@@ -55,7 +55,7 @@ def test_shards_remember_which_patterns_were_fitted(
     session = Session()
     coverage = Coverage([session.register(text).query], [S])
     for batch in read_events([tmp_path / "s.nt"], S, session.arena, session.prune()):
-        coverage.observe(S, batch, session.arena)
+        coverage.observe(S, batch.rows, session.arena)
     assert coverage.unmatched == unmatched
 
 

@@ -69,7 +69,7 @@ def test_thousands_of_small_files_come_in_batches_of_so_many_and_each_once(
     assert again.batch() == [], "a restart knows all of them"
 
 
-def test_a_folder_without_a_file_to_read_is_waited_for_and_told_once(
+def test_a_folder_without_a_file_to_read_is_waited_for_and_reported_once(
     tmp_path: Path, lines: Lines, capfd: pytest.CaptureFixture[str]
 ) -> None:
     put(tmp_path / "readme.txt", b"what is this\n")

@@ -140,7 +140,7 @@ class Scripted:
         self.stopped = True
 
 
-def test_a_stop_waits_until_rows_that_were_told_are_committed_and_lets_no_others_be_told(
+def test_a_stop_waits_until_emitted_rows_are_committed_and_no_others_are_emitted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("thalweg.spark.queries._STOP", 0.1)
@@ -188,7 +188,7 @@ def test_options_that_make_no_sense_are_refused(
 
 
 @pytest.mark.spark
-def test_a_listener_hears_each_batch_and_late_and_refused_input_are_streams(
+def test_a_listener_gets_each_batch_and_late_and_refused_input_are_streams(
     spark: Any, tmp_path: Path
 ) -> None:
     from thalweg.spark import Listener, read_late, read_quarantine, run_files
@@ -312,18 +312,20 @@ def test_a_run_follows_its_folder_and_goes_on_where_it_was_stopped(tmp_path: Pat
     assert sum(step["quarantined"] for step in told) == len(lines_of(tmp_path / "bad.jsonl")) == 1
 
 
-def test_java_is_heard_until_its_query_is_being_stopped(capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_java_are_printed_until_its_query_is_being_stopped(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     script = "read line; echo $line >&2; read line; echo $line >&2"
     with quiet.without_log_noise():
         process = subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, bufsize=0)
     assert process.stdin is not None
     process.stdin.write(b"14:40:37 ERROR Disk: full\n")
-    heard = ""
+    printed = ""
     deadline = time.monotonic() + 20
-    while "Disk: full" not in heard and time.monotonic() < deadline:
-        heard += capfd.readouterr().err
+    while "Disk: full" not in printed and time.monotonic() < deadline:
+        printed += capfd.readouterr().err
         time.sleep(0.05)
-    assert heard == "14:40:37 ERROR Disk: full\n"
+    assert printed == "14:40:37 ERROR Disk: full\n"
     quiet.mute()
     process.stdin.write(b"14:40:38 ERROR ShuffleBlockFetcherIterator: interrupted\n")
     process.wait(timeout=20)
@@ -332,4 +334,4 @@ def test_java_is_heard_until_its_query_is_being_stopped(capfd: pytest.CaptureFix
             thread.join(timeout=2)
     assert capfd.readouterr().err == ""
     with quiet.without_log_noise():
-        assert not quiet._muted.is_set(), "the next session is heard"
+        assert not quiet._muted.is_set(), "errors of the next session are printed"

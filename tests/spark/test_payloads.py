@@ -14,7 +14,7 @@ from thalweg.engine import Session
 from thalweg.io.files import ReadOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
-from thalweg.rdf.prune import Prune
+from thalweg.rdf.prune import Prune, Signature
 from thalweg.rdf.timestamped import TimestampedFramer
 from thalweg.spark.payloads import read_payloads
 from thalweg.testing.strategies import LINE_ENDS
@@ -181,6 +181,19 @@ def test_a_reject_names_its_payload_and_its_line_whatever_ends_the_lines(texts: 
 def test_other_formats_are_read_by_a_complete_parser(syntax: str, text: bytes) -> None:
     arena, chunk, _ = read(row(text, syntax=syntax))
     assert sorted(arena.texts(chunk.o)) == ["<http://ex/y>", "<http://ex/z>"]
+
+
+def test_a_payload_of_which_nothing_is_kept_differs_from_one_without_triples() -> None:
+    unwanted, wanted = b"<a:s> <a:q> <a:o> .", b"<a:s> <a:p> <a:o> .\n<a:s> <a:q> <a:o> ."
+    quad = b'<a:g> %s "7" .\n<a:s> <a:q> <a:o> <a:g> .' % AT.encode()
+    rows = [row(unwanted), row(b""), row(b"oops"), row(unwanted, op="delete"), row(b"", op="delete")]
+    rows += [row(wanted), row(quad, syntax="nq", timed=False)]
+    arena, chunk, _ = read(*rows, prune=Prune.of([Signature(None, b"<a:p>", None)]))
+    batch = TimestampedFramer(S, arena).frame([chunk])
+    assert batch.inserts is not None
+    assert batch.inserts.tolist() == [True, False, False, False, False, True, True]
+    assert batch.with_markers().rows.event.tolist() == [0, 5, 6]
+    assert arena.texts(batch.rows.p) == ["<a:p>"]
 
 
 def test_messages_of_one_batch_are_taken_in_the_order_of_their_times() -> None:

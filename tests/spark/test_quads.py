@@ -57,7 +57,7 @@ def test_nothing_makes_no_graph() -> None:
         (f"SELECT ?x FROM STREAM <{S}> [NOW] WHERE {{ ?x ?p ?y }}", "these are of a SELECT"),
     ],
 )
-def test_what_quads_cannot_tell_is_refused(text: str, reason: str) -> None:
+def test_what_quads_cannot_express_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         list(pack_quads("http://ex/out", answer(text)))
 

@@ -74,6 +74,6 @@ def test_a_finite_stream_ends_with_its_last_piece_and_goes_on_with_what_is_new(
     assert pieces_of(spark, file, checkpoint, endOfStream="true") == []
 
 
-def test_a_wrong_option_is_told_when_the_frame_is_made(spark: Any, tmp_path: Path) -> None:
+def test_a_wrong_option_is_refused_when_the_frame_is_made(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="no such file or folder"):
         spark.readStream.format("rdf").load(str(tmp_path / "nothing.nt"))

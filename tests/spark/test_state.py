@@ -156,6 +156,27 @@ def test_a_window_by_count_has_a_log_that_ends(monkeypatch: pytest.MonkeyPatch, 
     assert longest < 30, "of 100 batches"
 
 
+def test_events_count_after_a_restart_also_where_a_batch_left_no_triple(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(shard_engine, "_FULL", 40)
+    file = tmp_path / "a.nt"
+    # Most batches hold unwanted triples only: what they count must be in the log, and the log must end.
+    file.write_bytes(
+        b"".join(chain(k, k + 3) + 97 * b"<a:s> <a:unwanted> <a:o> .\n" for k in range(0, 60, 3))
+    )
+    job = job_of(TEXT.replace("[RANGE 60]", "[ELEMENTS 130 STEP 5]"))
+    play = Play(job)
+    longest = 0
+    for chunk in chunks_of(job, STREAM, file, piece_bytes=500):
+        new_worker()
+        play.batch([chunk])
+        longest = max(longest, play.log())
+    assert told(play.rows) == told(in_process(job, {STREAM: file}))
+    assert {row.op for row in play.rows} == {"+", "-"}
+    assert longest < 30, "of 100 batches"
+
+
 def test_a_state_of_another_format_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.nt"
     file.write_bytes(chain(0, 10))

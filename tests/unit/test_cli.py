@@ -295,7 +295,7 @@ def test_a_query_can_come_from_the_standard_input(thalweg, monkeypatch):
     assert "the input:1:15: unknown prefix" in thalweg("explain", "-").err
 
 
-def test_the_version_and_the_help_are_told(thalweg):
+def test_the_version_and_the_help_are_printed(thalweg):
     assert thalweg("--version").out.startswith("thalweg 0.")
     for arguments in ([], ["--help"], ["run", "--help"]):
         done = thalweg(*arguments)

@@ -119,7 +119,7 @@ def test_events_on_time_within_the_lateness_change_nothing_in_the_sums():
     assert session.stats.late == 0
 
 
-def test_an_event_before_the_watermark_is_late_and_says_why():
+def test_an_event_before_the_watermark_is_late_and_has_a_reason():
     session = tw.Session()
     query = session.register(select("?x :p ?y"))
     session.push(S, at=10, graph=triple("a", "p", "b"))
@@ -194,7 +194,7 @@ def test_an_empty_event_moves_time():
 def test_a_stream_that_nobody_queries_is_counted():
     session = tw.Session()
     session.push(T, at=0, graph=triple("a", "p", "b"))
-    assert (session.stats.events, session.stats.unheard) == (1, 1)
+    assert (session.stats.events, session.stats.unread) == (1, 1)
 
 
 def test_blank_nodes_are_scoped_to_their_event():
@@ -347,7 +347,7 @@ def test_an_update_at_one_instant_is_a_delete_and_an_insert_in_any_order():
         assert sorted(shown(query.poll()))[1:] == [(1, "+", "a new"), (1, "-", "a old")]
 
 
-def test_memory_is_told_by_what_it_is_for():
+def test_memory_is_reported_by_purpose():
     session = tw.Session()
     session.register(select("?x :p ?y . ?z :q ?w"))
     session.push(S, at=0, graph=triple("a", "p", "b"))

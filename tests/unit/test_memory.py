@@ -9,7 +9,7 @@ import pytest
 
 from thalweg import Session
 from thalweg.answers import ContinuousQuery
-from thalweg.rdf.events import EventBatch
+from thalweg.rdf.events import EventBatch, Rows
 
 STREAM = "urn:s"
 BURST = 24_000
@@ -52,9 +52,8 @@ def burst(
         o = np.array([intern(b'"a value of number %d%s"' % (n, b"." * 250)) for n in k.tolist()])
         predicate = np.where(k % 2000 == 1, r, np.where(k % 2 == 0, p, q))
         time = begin + k * 2_000_000 // BURST
-        session.push_events(
-            EventBatch(STREAM, time, k, 0 * k, s, predicate, o, int(time[-1]), op=np.full(batch, op))
-        )
+        rows = Rows(time, k, 0 * k, s, predicate, o, np.full(batch, op))
+        session.push_events(EventBatch(STREAM, rows, int(time[-1])))
         for query in queries:
             query.poll()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from thalweg.algebra.expressions import Call, Expression, Variable
 
 
-
 def conjuncts(condition: Expression) -> list[Expression]:
     """The parts of a conjunction.
 
@@ -20,7 +19,8 @@ def conjuncts(condition: Expression) -> list[Expression]:
 def needed_for_truth(condition: Expression) -> frozenset[str]:
     """The variables without which a condition cannot hold.
 
-    >>> sorted(needed_for_truth(Call("AND", (Call("BOUND", (Variable("a"),)), Call("<", (Variable("b"), Variable("c")))))))
+    >>> smaller = Call("<", (Variable("b"), Variable("c")))
+    >>> sorted(needed_for_truth(Call("AND", (Call("BOUND", (Variable("a"),)), smaller))))
     ['a', 'b', 'c']
     >>> needed_for_truth(Call("OR", (Call("BOUND", (Variable("a"),)), Call("BOUND", (Variable("b"),)))))
     frozenset()

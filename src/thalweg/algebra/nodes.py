@@ -76,8 +76,8 @@ class Minus:
 class Exists:
     """The left solutions for which the right group has a solution, or, if `negated`, has none.
 
-    Variables of the left solution are visible everywhere in the right group. With a `mark`, all left solutions stay, and
-    that variable has the answer as a boolean.
+    Variables of the left solution are visible everywhere in the right group. With a `mark`, all left solutions stay,
+    and that variable has the answer as a boolean.
     """
 
     left: Node
@@ -252,7 +252,7 @@ def with_leaves(node: Node, patterns: tuple[Pattern, ...]) -> Node:
 
 
 def is_flat(node: Node) -> bool:
-    """Whether the tree is a basic graph pattern under a projection: one match unit for each connected part serves it."""
+    """Whether the tree is a basic graph pattern under a projection: its solutions are rows of the answer."""
     flat = (Bgp, Fixed, Empty, Project, Distinct, Construct)
     found = list(walk(node))
     return all(isinstance(one, flat) for one in found) and bool(leaves(node)) and _in_order(found)
@@ -261,8 +261,8 @@ def is_flat(node: Node) -> bool:
 def _in_order(found: list[Node]) -> bool:
     """Whether the only projection is above everything that is not the form of the answer."""
     kinds = [type(one) for one in found]
-    return kinds.count(Project) <= 1 and kinds.count(Distinct) <= 1 and (
-        Distinct not in kinds or Project not in kinds or kinds.index(Distinct) < kinds.index(Project)
+    return (
+        kinds.count(Project) <= 1
+        and kinds.count(Distinct) <= 1
+        and (Distinct not in kinds or Project not in kinds or kinds.index(Distinct) < kinds.index(Project))
     )
-
-

@@ -102,7 +102,9 @@ def describe(node: Node) -> str:
         case Project():
             return name + "".join(f" ?{variable}" for variable in node.names)
         case Values():
-            shown = "; ".join(" ".join("UNDEF" if v is None else str(v) for v in row) for row in node.rows[:_FEW_ROWS])
+            shown = "; ".join(
+                " ".join("UNDEF" if v is None else str(v) for v in row) for row in node.rows[:_FEW_ROWS]
+            )
             more = f"; and {len(node.rows) - _FEW_ROWS:,} more rows" if len(node.rows) > _FEW_ROWS else ""
             return f"{name}" + "".join(f" ?{variable}" for variable in node.names) + f": {shown}{more}"
         case Bgp() if not node.patterns:

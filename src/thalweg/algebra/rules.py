@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from thalweg.algebra.conditions import conjuncts, needed_for_truth
-from thalweg.algebra.expressions import Call, Constant, Expression, Variable, is_volatile, substitute, variables_of
+from thalweg.algebra.expressions import (
+    Call,
+    Constant,
+    Expression,
+    Variable,
+    is_volatile,
+    substitute,
+    variables_of,
+)
 from thalweg.algebra.nodes import (
     Ask,
     Bgp,
@@ -96,7 +104,7 @@ def find_unbound_conditions(root: Node) -> Node:
 
 
 def join_what_must_be_bound(root: Node) -> Node:
-    """Make an OPTIONAL a join where a filter above it needs one of its variables: a left solution alone never passes."""
+    """Make an OPTIONAL a join where a filter above needs one of its variables: a left solution alone never passes."""
 
     def change(node: Node) -> Node:
         if not isinstance(node, Filter):
@@ -264,7 +272,9 @@ def _bound(node: Node, name: str, value: Const) -> Node:
         case Filter():
             below = _bound(node.input, name, value)
             if below is not node.input:
-                return replace(node, input=below, condition=substitute(node.condition, {name: Constant(value)}))
+                return replace(
+                    node, input=below, condition=substitute(node.condition, {name: Constant(value)})
+                )
         case Union():
             return Union(tuple(_bound(one, name, value) for one in node.inputs))
         case LeftJoin() if name in scope_of(node.left).certain:
@@ -289,7 +299,9 @@ def find_impossible_patterns(root: Node) -> Node:
         if isinstance(node, Bgp):
             for pattern in node.patterns:
                 if not pattern.possible:
-                    reason = f"no triple matches {pattern}: a subject is no literal, and a predicate is an IRI"
+                    reason = (
+                        f"no triple matches {pattern}: a subject is no literal, and a predicate is an IRI"
+                    )
                     return Empty(node, f"{reason} (line {pattern.line}:{pattern.column})")
         return node
 

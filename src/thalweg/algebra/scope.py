@@ -68,8 +68,8 @@ def scope_of(node: Node) -> Scope:
             return left
         case Join() | LeftJoin():
             left, right = scope_of(node.left), scope_of(node.right)
-            certain = left.certain | right.certain if isinstance(node, Join) else left.certain
-            return Scope(tuple(dict.fromkeys(left.possible + right.possible)), frozenset(certain))
+            both = left.certain | right.certain if isinstance(node, Join) else left.certain
+            return Scope(tuple(dict.fromkeys(left.possible + right.possible)), both)
         case Union():
             scopes = [scope_of(one) for one in node.inputs]
             possible = tuple(dict.fromkeys(name for scope in scopes for name in scope.possible))

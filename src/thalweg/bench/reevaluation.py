@@ -173,5 +173,5 @@ def _filling(stream: Encoded, start: int, width: int, reports: int) -> Iterator[
     yield stream.batch(first, min(first + reports, start))
     if reports < width:
         rest = stream.batch(first + reports, start)
-        at_once = np.full(len(rest), rest.clock)
-        yield replace(rest, time=at_once, event_time=at_once)
+        at_once = replace(rest.rows, time=np.full(len(rest), rest.clock))
+        yield replace(rest, rows=at_once)

@@ -22,7 +22,7 @@ from thalweg.bench.report import Report
 from thalweg.engine import Session
 from thalweg.operators.streamset import Strategy
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.events import EventBatch
+from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.ntriples import Reader
 from thalweg.rdf.prune import Prune
 from thalweg.testing.generate import lubm, write
@@ -140,17 +140,16 @@ class Encoded:
         """Triples [start, end) as events of so many triples, one event a millisecond."""
         part = slice(start, end)
         event = np.arange(start, end) // per_event
-        return EventBatch(
-            stream=STREAM,
+        rows = Rows(
             time=event * _MILLISECOND,
             event=event,
             graph=np.zeros(end - start, np.int64),
             s=self.s[part],
             p=self.p[part],
             o=self.o[part],
-            clock=int(event[-1]) * _MILLISECOND,
             op=self.op[part],
         )
+        return EventBatch(STREAM, rows, clock=int(event[-1]) * _MILLISECOND)
 
     def batches(self, start: int, end: int, per_event: int = 1, size: int = _BATCH) -> Iterator[EventBatch]:
         """The same in batches of whole events."""

@@ -40,7 +40,7 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
     coverage, begun = Coverage(job.queries, job.inputs), set[str]()
 
     def look(batch: EventBatch) -> None:
-        coverage.observe(batch.stream, batch, session.arena)
+        coverage.observe(batch.stream, batch.rows, session.arena)
         if batch.events:
             begun.add(batch.stream)
         outcome.untimed = sum(source.framer.ignored for source in sources.values())

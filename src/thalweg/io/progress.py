@@ -1,4 +1,4 @@
-"""Live progress of a run on the error output, and a gentle way to stop it."""
+"""Live progress of a run on stderr, and a stop at the end of a batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thalweg.io.job import Job
 
 
 class Meter:
-    """A line that shows how far a run is; silent unless asked to show. One that follows its files has no end."""
+    """A progress line, if `show` is set. A run that follows its files has no known end."""
 
     def __init__(self, job: Job, show: bool, follow: bool = False) -> None:
         self._progress: Any = None
@@ -21,7 +21,7 @@ class Meter:
             self._progress, self._task = _line(None if follow else _size(job))
 
     def update(self, *, size: int, triples: int, results: int, more: str = "") -> None:
-        """Show how many bytes of text and triples were read, how many results there are, and more in words."""
+        """Show how many bytes of text and triples were read, how many results there are, and `more`."""
         if self._progress is not None:
             text = f"{triples:,} triples, {results:,} results" + (f", {more}" if more else "")
             self._progress.update(self._task, completed=size, text=text)
@@ -39,7 +39,7 @@ class Meter:
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM as a wish: the first sets `wanted`, so that a batch can end well; the second insists."""
+    """Handlers of SIGINT and SIGTERM: the first signal sets `wanted`, so that a batch can end; the second raises."""
 
     def __init__(self, wanted: bool = False) -> None:
         self.wanted = wanted

@@ -1,10 +1,10 @@
 """Co-groups: rows of several inputs by key, with counts, and the changes of the product of what inputs give for a key.
 
 `groups` and `entries` are tables of cells, each with a hash table of its own (`slots`, open addressing, -1 empty). A
-group is a key: its cells are, for each input, the sum of the counts, the number of entries and the first entry, and then
-the key itself. An entry is a row of one input beyond the key: group, input, count, next, previous, and its cells. Entries
-of a group and an input are a chain; one whose count is 0 is in no chain, and stays in the table until the owner
-rebuilds it.
+group is a key: its cells are, for each input, the sum of the counts, the number of entries and the first entry, and
+then the key itself. An entry is a row of one input beyond the key: group, input, count, next, previous, and its cells.
+Entries of a group and an input are a chain; one whose count is 0 is in no chain, and stays in the table until the
+owner rebuilds it.
 """
 
 from __future__ import annotations
@@ -249,7 +249,9 @@ def step(
                     if cursor[i] >= 0:
                         cursor[i] = entries[cursor[i], ENTRY_NEXT]
                         # Behind the last entry comes the unbound row, if the input gives one.
-                        if cursor[i] >= 0 or (what == LEFT and groups[group, GROUP_CELLS * i + GROUP_TOTAL] <= 0):
+                        if cursor[i] >= 0 or (
+                            what == LEFT and groups[group, GROUP_CELLS * i + GROUP_TOTAL] <= 0
+                        ):
                             more = True
                             break
                     cursor[i] = groups[group, GROUP_CELLS * i + GROUP_HEAD]

@@ -25,7 +25,6 @@ import numpy as np
 
 from thalweg.kernels.checking import njit
 from thalweg.kernels.dispatch import dispatch_triple, partner_is_empty
-from thalweg.kernels.known import look_up_known
 from thalweg.kernels.layout import (
     ABSENT,
     AHEAD,
@@ -90,6 +89,7 @@ from thalweg.kernels.layout import (
     WRITTEN,
 )
 from thalweg.kernels.memory import load64, store64
+from thalweg.kernels.parameter_table import look_up_parameters
 from thalweg.kernels.solutions import emit_solution
 from thalweg.kernels.steps import choose, fits
 from thalweg.kernels.store import (
@@ -300,7 +300,7 @@ def match(
                             at_context, node, written, event[i], weight, begin, end, graph[i]
                         )
                         continue
-                    if load64(step, STEP_CHECKS) and not look_up_known(
+                    if load64(step, STEP_CHECKS) and not look_up_parameters(
                         known_table,
                         known_last,
                         load64(step, STEP_NODE),

@@ -73,7 +73,7 @@ def store32(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
 
 
 @intrinsic
-def prefetch(typingctx: Any, address: Any, index: Any) -> Any:
+def prefetch64(typingctx: Any, address: Any, index: Any) -> Any:
     """Prefetches the cache line of the int64 at `address + 8 * index` ahead of its use."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.kernels.checking import njit
-from thalweg.kernels.known import look_up_known
 from thalweg.kernels.layout import (
     KNOWN,
     KNOWN_COUNT,
@@ -33,6 +32,7 @@ from thalweg.kernels.layout import (
     VARIABLES,
 )
 from thalweg.kernels.memory import load64, store64
+from thalweg.kernels.parameter_table import look_up_parameters
 
 
 @njit(cache=True, nogil=True)
@@ -42,7 +42,7 @@ def members_of(node, nodes, parameters, known, last, values, bound):
     if places < 0:
         return load64(node, NODE_MEMBERS), load64(node, NODE_COUNT)
     number = (node - nodes) // (8 * NODE_CELLS)
-    entry = look_up_known(known, last, number, parameters + places * 8, values, bound)
+    entry = look_up_parameters(known, last, number, parameters + places * 8, values, bound)
     if entry == 0:
         return np.int64(0), np.int64(0)
     return load64(entry, KNOWN_FIRST), load64(entry, KNOWN_COUNT)

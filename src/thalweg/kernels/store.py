@@ -26,7 +26,7 @@ import numpy as np
 
 from thalweg.kernels.bits import lshr
 from thalweg.kernels.checking import njit
-from thalweg.kernels.memory import load32, load64, prefetch, store32, store64
+from thalweg.kernels.memory import load32, load64, prefetch64, store32, store64
 
 FOREVER = np.iinfo(np.int64).max
 NEVER = np.iinfo(np.int64).min
@@ -468,7 +468,7 @@ def prefetch_entries(desc, indexes, s, p, o):
     for kind in range(INDEXES):
         if indexes >> kind & 1:
             index = desc + 8 * (TABLES + INDEX_CELLS * kind)
-            prefetch(load64(index, TABLE), home(fingerprint(kind, s, p, o), load64(index, SIZE)))
+            prefetch64(load64(index, TABLE), home(fingerprint(kind, s, p, o), load64(index, SIZE)))
 
 
 @njit(cache=True, nogil=True)

@@ -20,7 +20,7 @@ import numpy as np
 
 from thalweg.kernels.bits import ctz, lshr
 from thalweg.kernels.checking import njit
-from thalweg.kernels.memory import load64, prefetch, store64
+from thalweg.kernels.memory import load64, prefetch64, store64
 from thalweg.kernels.store import FOREVER, NEVER
 
 _OFFSET = 3  # bits that number the slots of a block
@@ -241,9 +241,9 @@ def _fall(state, number):
     while block >= 0:
         before = load64(links, block)
         if before >= 0:
-            prefetch(links, before)
+            prefetch64(links, before)
             for line in range(cells):
-                prefetch(rows, (before * cells + line) * BLOCK)
+                prefetch64(rows, (before * cells + line) * BLOCK)
         for slot in range(block << _OFFSET, end):
             row = rows + slot * (8 * cells)
             target = _place(state, load64(row, ROW_TIME))

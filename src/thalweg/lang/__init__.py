@@ -123,7 +123,9 @@ def _cut(cursor: Cursor) -> _Clauses:
         elif token.depth > 0 and token.matches("WINDOW"):
             clauses.blocks.add(rspql.window_block(cursor, token))
             continue
-        elif token.depth > 0 and token.matches("SERVICE"):  # rdflib's grammar does not end where they are nested
+        elif token.depth > 0 and token.matches(
+            "SERVICE"
+        ):  # rdflib's grammar does not end where they are nested
             cursor.query.refuse("SERVICE is not supported: a query makes no network call", token.at)
         else:
             asked = asked or token.matches("SELECT", "CONSTRUCT")

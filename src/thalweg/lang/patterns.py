@@ -117,17 +117,16 @@ class PatternReader:
         if step.name == "PathAlternative":
             return Union(tuple(self._path(s, part, o, source, at) for part in parts))
         ends = [s, *(self.fresh() for _ in parts[1:]), o]
-        return joined(
-            [
-                self._path(ends[k], part, ends[k + 1], source, at)
-                for k, part in enumerate(parts)
-            ]
-        )
+        return joined([self._path(ends[k], part, ends[k + 1], source, at) for k, part in enumerate(parts)])
 
     def _negated(self, s: Term, parts: list[Any], o: Term, source: int, at: int) -> Node:
         """A negated property set: any predicate but these, forwards, backwards, or both."""
-        backwards = [part.part for part in parts if isinstance(part, CompValue) and part.name == "InversePath"]
-        forwards = [part for part in parts if not (isinstance(part, CompValue) and part.name == "InversePath")]
+        backwards = [
+            part.part for part in parts if isinstance(part, CompValue) and part.name == "InversePath"
+        ]
+        forwards = [
+            part for part in parts if not (isinstance(part, CompValue) and part.name == "InversePath")
+        ]
         sides: list[Node] = []
         for ends, names in (((s, o), forwards), ((o, s), backwards)):
             if names:

@@ -71,7 +71,9 @@ class QueryReader:
     def read(self, tree: CompValue) -> Node:
         """The logical tree; whatever we do not do is refused where it is written."""
         if tree.name == "DescribeQuery":
-            self.query.refuse("DESCRIBE is not supported: write CONSTRUCT with the triples that you want", tree.at)
+            self.query.refuse(
+                "DESCRIBE is not supported: write CONSTRUCT with the triples that you want", tree.at
+            )
         for clause in tree.datasetClause or ():
             self.query.refuse(
                 "FROM a graph is not supported yet: only FROM STREAM and windows are", clause.at
@@ -183,7 +185,8 @@ class QueryReader:
             if not outside.issubset(scope_of(one.left).possible):
                 name = min(outside.difference(scope_of(one.left).possible))
                 self.query.refuse(
-                    f"EXISTS in a filter of OPTIONAL cannot use ?{name}, which only the outer group binds, yet", at
+                    f"EXISTS in a filter of OPTIONAL cannot use ?{name}, which only the outer group binds, yet",
+                    at,
                 )
         condition = conditions[0] if len(conditions) == 1 else Call("AND", tuple(conditions))
         return LeftJoin(left, right, condition if conditions else None)
@@ -197,10 +200,15 @@ class QueryReader:
             again = self.patterns.copy_of_group()
             for iri, source in self.windows.items():
                 again()
-                one_of.append(joined([Values((name,), ((Const.iri(iri),),)), self._group(part.graph, source)]))
+                one_of.append(
+                    joined([Values((name,), ((Const.iri(iri),),)), self._group(part.graph, source)])
+                )
             if not one_of:
                 inner = self._group(part.graph, self.default)
-                return Empty(Extend(inner, name, Variable(name)), f"the query has no named window for {written} ?{name}")
+                return Empty(
+                    Extend(inner, name, Variable(name)),
+                    f"the query has no named window for {written} ?{name}",
+                )
             return one_of[0] if len(one_of) == 1 else Union(tuple(one_of))
         # A window is a name only, so it may stay relative without a BASE.
         iri = self.prologue.resolve(str(part.term), part.at) if not isinstance(part.term, CompValue) else ""
@@ -221,8 +229,12 @@ class QueryReader:
         for row in part.value or ():
             cells = [row] if len(names) == 1 and not _is_row(row) else list(row)
             if len(cells) != len(names):
-                self.query.fail(f"a row of VALUES has {len(cells)} values for {len(names)} variables", part.at)
-            rows.append(tuple(None if _is_undef(cell) else self.patterns.constant(cell, part.at) for cell in cells))
+                self.query.fail(
+                    f"a row of VALUES has {len(cells)} values for {len(names)} variables", part.at
+                )
+            rows.append(
+                tuple(None if _is_undef(cell) else self.patterns.constant(cell, part.at) for cell in cells)
+            )
         return Values(tuple(names), tuple(rows))
 
     # Expressions
@@ -280,7 +292,11 @@ def conjuncts(expression: Expression) -> list[Expression]:
     """What must hold together for an expression to hold."""
     if isinstance(expression, Call) and expression.name == "AND":
         return [one for arg in expression.args for one in conjuncts(arg)]
-    if isinstance(expression, Call) and expression.name == "NOT" and isinstance(expression.args[0], expressions.Exists):
+    if (
+        isinstance(expression, Call)
+        and expression.name == "NOT"
+        and isinstance(expression.args[0], expressions.Exists)
+    ):
         inner = expression.args[0]
         return [replace(inner, negated=not inner.negated)]
     return [expression]
@@ -300,5 +316,3 @@ def _is_undef(cell: Any) -> bool:
 
 def _is_row(row: Any) -> bool:
     return row.__class__.__name__ == "ParseResults"
-
-

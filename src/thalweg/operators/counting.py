@@ -9,6 +9,8 @@ that closes the step. The feed has this for the window's store:
 - DELETE, `event` = number of the first element of the same instant, at once: it ends what came before;
 - RETRACT, like it, when the step that was open at the delete closes: its elements become visible only then.
 
+An event whose triples nobody wants is a marker among the rows, a row whose ids are 0: it counts, and does not enter.
+
 Each row enters and leaves two queues once, so that work does not depend on the size of the window.
 """
 
@@ -141,7 +143,7 @@ class Counting:
             first = self._first(time[gone], came, base)
             parts += self._delete(time[gone], np.stack([first, s[gone], p[gone], o[gone]]), came, base)
         self._remember(came, base)
-        return _merged(parts), np.unique(came[step - 1 - base % step :: step])
+        return _merged(parts), _distinct(came[step - 1 - base % step :: step])
 
     def _number(self, time: Ints, event: Ints) -> tuple[Ints, Ints]:
         """The times of the new elements, and the number of each row's element."""
@@ -174,9 +176,8 @@ class Counting:
         return [at_once, _part(came[closing - base], closing, 1, RETRACT, again)]
 
     def _wanted_rows(self, rows: Ints) -> NDArray[np.bool_]:
-        if self._wanted is None:
-            return np.ones(rows.shape[1], bool)
-        return np.isin(rows[2], self._wanted)
+        """The rows that the store needs; a marker has no predicate."""
+        return rows[2] != 0 if self._wanted is None else np.isin(rows[2], self._wanted)
 
     def state(self) -> State:
         """Everything but the window."""
@@ -222,6 +223,13 @@ class Counting:
         """The memory of the elements that are kept."""
         held = 0 if self._held is None else self._held[0].nbytes + self._held[1].nbytes
         return sum(queue.nbytes for queue in self._queues) + held
+
+
+def _distinct(times: Ints) -> Ints:
+    """Times in order, each once."""
+    new = np.ones(len(times), bool)
+    new[1:] = times[1:] != times[:-1]
+    return times[new]
 
 
 def _part(time: Ints, closing: Ints, phase: int, op: int, rows: Ints) -> Ints:

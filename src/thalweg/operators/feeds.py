@@ -47,8 +47,13 @@ class CountFeeds:
         return len(self._countings)
 
     def step(self, feed: Ints, rows: Rows, bound: int) -> tuple[Ints, Rows]:
-        """The rows together with the feeds of windows by count, which follow the others of their instant."""
-        feeds, parts = [feed], [rows]
+        """The rows together with the feeds of windows by count, which follow the others of their instant.
+
+        Markers end here: they are for counting alone.
+        """
+        is_triple = rows.s != 0
+        triples = (feed, rows) if is_triple.all() else (feed[is_triple], rows[is_triple])
+        feeds, parts = [triples[0]], [triples[1]]
         for number, counting in enumerate(self._countings):
             if number in self._gone:
                 continue
@@ -58,7 +63,7 @@ class CountFeeds:
             if len(derived):
                 feeds.append(np.full(len(derived), self._streams + number, np.int64))
                 parts.append(derived)
-        return in_order(np.concatenate(feeds), parts) if len(parts) > 1 else (feed, rows)
+        return in_order(np.concatenate(feeds), parts) if len(parts) > 1 else triples
 
     def leave(self, view: View, windows: Set[StoreKey]) -> None:
         """Releases a view, and what other windows than these have counted: there will be no further call."""
@@ -103,10 +108,15 @@ def _ticks(query: Query, key: object) -> bool:
 def in_order(feed: Ints, parts: Sequence[Rows]) -> tuple[Ints, Rows]:
     """Parts as one, by time; rows of an instant stay in the order of the parts."""
     rows = Rows.concat(parts)
-    if len(rows) > 1 and (rows.time[1:] < rows.time[:-1]).any():
+    if not in_time_order(rows.time):
         order = np.argsort(rows.time, kind="stable")
         feed, rows = feed[order], rows[order]
     return feed, rows
+
+
+def in_time_order(time: Ints) -> bool:
+    """Whether no time is before its predecessor."""
+    return len(time) < 2 or not np.count_nonzero(time[1:] < time[:-1])
 
 
 def split(parts: Sequence[Rows], bound: int) -> tuple[list[Rows], list[Rows]]:

@@ -20,6 +20,8 @@ from thalweg.rdf.events import Rows
 Ints = NDArray[np.int64]
 _ROOM = 4096
 _MOST_ROOM = 1 << 18
+_START = np.zeros(layout.CURSOR_CELLS, np.int64)  # the cursor before the first row
+_START[[layout.AT_RANGE, layout.LEVEL]] = -1
 
 
 class Matcher:
@@ -42,8 +44,7 @@ class Matcher:
     def step(self, feed: Ints, rows: Rows) -> Iterator[Spans]:
         """Applies inserts and deletes in time order; yields solutions in parts, each good until the next."""
         cursor = self._cursor
-        cursor[:] = 0
-        cursor[layout.AT_RANGE] = cursor[layout.LEVEL] = -1
+        cursor[:] = _START
         while True:
             status = match(
                 feed,
@@ -62,7 +63,7 @@ class Matcher:
                 store, shortage = divmod(int(cursor[layout.DETAIL]), 16)
                 self.stores.grow(store, -shortage, int(rows.time[cursor[layout.AT_ROW]]))
                 continue
-            written = int(cursor[layout.WRITTEN])
+            written = cursor.item(layout.WRITTEN)
             if written:
                 self.counters[layout.FOUND] += written
                 yield Spans(self._out[:written])

@@ -177,8 +177,8 @@ class Pipeline:
         changes = self._run(inputs) if self._stages else inputs[0]
         for operator in self._operators:
             operator.clear()
-        rows = np.repeat(changes.rows, changes.weight, axis=0)
-        return rows[:, 0], rows[:, 1:]
+        answers = np.repeat(changes.rows, changes.weight, axis=0)
+        return answers[:, 0], answers[:, 1:]
 
     def state(self) -> State:
         """What waits, and what operators keep, by their places in the plan."""

@@ -128,24 +128,30 @@ class Routes:
         if due is not None:
             self._earliest = min(self._earliest, due)
 
-    def advance(self, bound: int, fed: int) -> None:
+    def advance(self, bound: int) -> None:
         """Lets the views that are due emit. One that fails does so after the others."""
         # Most views of many have nothing to emit most of the time: they are not called.
         if self._earliest > bound:
             return
         failure: DataError | None = None
-        for number in np.flatnonzero(self._due_at <= bound).tolist():
+        for number in self._due(bound):
             view = self.queries[number][1]
             try:
                 view.advance(bound)
             except DataError as error:
                 failure = error
             self.note_due(number)
-            if not view.give_back(fed):
-                self._loose.add(number)
-        self._earliest = int(self._due_at.min())
+            self._loose.add(number)
+        self._earliest = self._due_at.item(0) if len(self._due_at) == 1 else int(self._due_at.min())
         if failure is not None:
             raise failure
+
+    def _due(self, bound: int) -> list[int]:
+        """The queries whose views have something to emit by then."""
+        if len(self._due_at) == 1:  # without the fixed cost of NumPy
+            return [0] if self._due_at.item(0) <= bound else []
+        found: list[int] = np.flatnonzero(self._due_at <= bound).tolist()
+        return found
 
     def settle(self, bound: int, fed: int) -> None:
         """Gives back memory of what has ended; as many rows as were fed now may come again at once."""

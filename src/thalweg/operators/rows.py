@@ -150,7 +150,9 @@ class ExpandRows(RowOperator):
     `shared` are pairs of columns: of a row, and of the table. `added` are the further columns of the table.
     """
 
-    def __init__(self, table: Ints, shared: Sequence[tuple[int, int]], added: Sequence[int], width: int) -> None:
+    def __init__(
+        self, table: Ints, shared: Sequence[tuple[int, int]], added: Sequence[int], width: int
+    ) -> None:
         self._table = table
         self._added = list(added)
         self._shared = list(shared)

@@ -109,10 +109,10 @@ class Changes:
 
     def consolidated(self) -> Changes:
         """The same changes, netted within each instant."""
-        weight = self.weight
-        if not len(weight) or (weight > 0).all() or (weight < 0).all():
+        weight, size = self.weight, len(self.weight)
+        if size <= 1 or np.count_nonzero(weight > 0) == size or np.count_nonzero(weight < 0) == size:
             return self
-        size, rows = len(weight), np.ascontiguousarray(self.rows)
+        rows = np.ascontiguousarray(self.rows)
         scratch = 4
         while scratch < 2 * size:
             scratch *= 2

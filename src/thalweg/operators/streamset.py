@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.algebra.windows import TRIPLES, Count, Range, Unbounded, Window
+from thalweg.algebra.windows import ELEMENTS, TRIPLES, Count, Range, Unbounded, Window
 from thalweg.errors import UsageError
 from thalweg.kernels.layout import ABSENT
 from thalweg.kernels.times import NO_TIME
@@ -48,6 +48,8 @@ class Streamset:
         self.started = False
         """Whether a row has come: then no query can be added."""
         self.windows: set[StoreKey] = set()
+        self.counts_events = False
+        """Whether some window is [ELEMENTS n]: it needs a row of each event, be it a marker."""
         self.bound = NO_TIME
         """How far the queries have come: everything before this instant has been processed."""
         self._merge = Merge(self.streams)
@@ -69,6 +71,7 @@ class Streamset:
         view = view_of(query, arena)
         self._routes.add(query, view)
         self.windows.update(store_key(source) for source in query.sources)
+        self.counts_events = _counts_events(self.windows)
         self._matcher = self._again = None
         self.awaits_start = self.awaits_start or view.awaits_start
         return view
@@ -84,6 +87,7 @@ class Streamset:
     def _let_go(self, intern: Interner) -> None:
         """Lets go of what only queries have used that are gone: rows of windows, and what was counted."""
         self.windows = {store_key(source) for query, _ in self._routes.active() for source in query.sources}
+        self.counts_events = _counts_events(self.windows)
         if self._matcher is not None:
             queries = [query for query, _ in self._routes.active()]
             for store, key in enumerate(self._matcher.program.stores):
@@ -173,7 +177,7 @@ class Streamset:
             self._routes.start(self._first_instant)
         later, self.bound = bound > self.bound, max(self.bound, bound)
         try:
-            self._routes.advance(bound, len(feed))
+            self._routes.advance(bound)
         finally:
             self._unsettled += 1
             # While rows come, their expiry is looked at now and then; without any, at once.
@@ -253,7 +257,7 @@ class Streamset:
     @property
     def absent(self) -> int:
         """How many deletes found nothing to delete."""
-        return int(self._matcher.counters[ABSENT]) if self._matcher is not None else 0
+        return self._matcher.counters.item(ABSENT) if self._matcher is not None else 0
 
     @property
     def window_bytes(self) -> int:
@@ -312,6 +316,10 @@ class Streamset:
             for number in self._routes.removed:
                 self._routes.remove(number)
             self._let_go(intern)
+
+
+def _counts_events(windows: Iterable[StoreKey]) -> bool:
+    return any(isinstance(window, Count) and window.unit == ELEMENTS for _, window in windows)
 
 
 def _longest(windows: Iterable[Window]) -> int:

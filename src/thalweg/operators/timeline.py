@@ -40,12 +40,13 @@ class Timeline:
         self._marks[timeline.FREE] = -1
 
     def __len__(self) -> int:
-        return int(self._marks[timeline.WAITING])
+        return self._marks.item(timeline.WAITING)
 
     @property
     def due(self) -> int | None:
         """The earliest instant that waits."""
-        return int(self._marks[timeline.DUE]) if self._marks[timeline.WAITING] else None
+        item = self._marks.item
+        return item(timeline.DUE) if item(timeline.WAITING) else None
 
     def schedule(self, spans: Spans) -> None:
         """Adds the beginning and the end of each solution's life."""
@@ -66,8 +67,9 @@ class Timeline:
         """Takes what is due at or before `until`, in time order."""
         parts: list[Changes] = []
         room = 256
-        while self._marks[timeline.WAITING] and self._marks[timeline.DUE] <= until:
-            room = max(min(4 * room, len(self)), timeline.BLOCK)
+        item = self._marks.item
+        while (waiting := item(timeline.WAITING)) and item(timeline.DUE) <= until:
+            room = max(min(4 * room, waiting), timeline.BLOCK)
             times, weights = np.empty(room, np.int64), np.empty(room, np.int64)
             rows = np.empty((room, self._width), np.int64)
             taken, wanted = timeline.pop(self._marks, until, times, weights, rows)

@@ -34,7 +34,7 @@ MOST_REPORTS = 1_000_000
 """Reports of RSTREAM that one step of time may ask for."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Delta:
     """A batch of result rows: time, sign, ids of the bindings; of [NOW] also the graph and the number of the event.
 
@@ -223,11 +223,12 @@ class View:
         """Emits changes, each row as often as its weight says."""
         if not len(changes):
             return
-        many = np.abs(changes.weight)
-        if (many != 1).any():
+        op, many = changes.weight, np.abs(changes.weight)
+        if np.count_nonzero(many != 1):
             changes = changes[np.repeat(np.arange(len(changes)), many)]
+            op = np.sign(changes.weight)
         none = np.zeros(len(changes), np.int64)
-        self._emit(Delta(changes.time, np.sign(changes.weight), none, none, changes.rows))
+        self._emit(Delta(changes.time, op, none, none, changes.rows))
 
     def _emit(self, delta: Delta) -> None:
         if self.on_delta is not None:
@@ -249,9 +250,7 @@ class DeltaView(View):
 
     def advance(self, watermark: int) -> None:
         """Emits every change up to the watermark."""
-        due = self.due
-        if due is not None and due <= watermark:
-            self._show(self._pipeline.changes(watermark))
+        self._show(self._pipeline.changes(watermark))
 
 
 class ChangeView(View):

@@ -93,7 +93,8 @@ class Apart:
         if doubtful:
             merged = tuple(dict.fromkeys((*left.names, *right.names)))
             sources = tuple(
-                (place[f"{name}{_RAW}"], place[name]) if name in doubtful else (place[name],) for name in merged
+                (place[f"{name}{_RAW}"], place[name]) if name in doubtful else (place[name],)
+                for name in merged
             )
             met = Rename(met, merged, sources)
         return met
@@ -105,7 +106,8 @@ class Apart:
         """
         self._owners += 1
         own = tuple(
-            name if name in sure or name in self._lead else f"{name}{_OWN}{self._owners}" for name in left.names
+            name if name in sure or name in self._lead else f"{name}{_OWN}{self._owners}"
+            for name in left.names
         )
         copies = [k for k, name in enumerate(own) if name != left.names[k]]
         names = (*left.names, *(own[k] for k in copies))
@@ -195,4 +197,3 @@ class Apart:
             too = scope_of(node).certain
             return self.join(base, sure, right, too), sure | too
         raise TypeError(f"a {type(node).__name__} stands at the top of a query only")
-

@@ -113,7 +113,7 @@ class _Compiler:
     def __init__(self, query: Query) -> None:
         self.query = query
         self.leaves: dict[Leaf, int] = {}
-        self.lead = (EVENT,) if query.per_event else ()
+        self.lead: tuple[str, ...] = (EVENT,) if query.per_event else ()
         self.apart = Apart(self)
 
     def plan(self) -> Plan:
@@ -209,7 +209,9 @@ class _Compiler:
                 return _Basic(inner.patterns, inner.names, (*inner.conditions, node.condition), inner.fixed)
             case Fixed():
                 inner = self._basic(place.inputs()[0])
-                return inner and _Basic(inner.patterns, inner.names, inner.conditions, inner.fixed + node.values)
+                return inner and _Basic(
+                    inner.patterns, inner.names, inner.conditions, inner.fixed + node.values
+                )
             case Join():
                 left, right = map(self._basic, place.inputs())
                 return left.joined(right) if left is not None and right is not None else None

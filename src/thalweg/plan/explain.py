@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Var
-from thalweg.algebra.windows import Count, Now, Range, Report, Unbounded, Window, show_duration
+from thalweg.algebra.windows import ELEMENTS, Count, Now, Range, Report, Unbounded, Window, show_duration
 from thalweg.instants import show_instant
 from thalweg.plan.delta import INDEX_NAMES, components, plan_component
 from thalweg.plan.program import store_key
@@ -68,11 +68,12 @@ def _meaning(window: Window) -> str:
         case Now():
             return "holds one event"
         case Count():
-            unit = "event" if window.unit == "ELEMENTS" else "triple"
+            unit = "event" if window.unit == ELEMENTS else "triple"
             counted = (
                 f"holds the last {_many(window.size, unit)}, seen anew after each {_many(window.step, unit)}"
             )
-            return f"{counted}{_report_times(window)}; nothing is pruned: every {unit} counts"
+            pruned = "" if window.unit == ELEMENTS else "nothing is pruned: "
+            return f"{counted}{_report_times(window)}; {pruned}every {unit} counts"
         case Range():
             return f"{_movement(window)}{_report_times(window)}; holds {_bounds(window)}"
 

@@ -151,7 +151,9 @@ class Template:
     names: tuple[str, ...]
 
 
-Physical = Scan | Constants | Select | Compute | Rename | Compatible | Expand | Merge | CoGroup | Distinct | Template
+Physical = (
+    Scan | Constants | Select | Compute | Rename | Compatible | Expand | Merge | CoGroup | Distinct | Template
+)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Const
 from thalweg.algebra.windows import Count, Range, Window
 from thalweg.kernels.dispatch import signature_key
-from thalweg.kernels.known import enter_known
 from thalweg.kernels.layout import (
     BIND,
     BOUND,
@@ -25,6 +24,7 @@ from thalweg.kernels.layout import (
     PREDICATE,
     STEP_CELLS,
 )
+from thalweg.kernels.parameter_table import enter_parameters
 from thalweg.kernels.store import ALL
 from thalweg.plan.compile import plan_of
 from thalweg.plan.delta import Fanout, PlanGraph, components, plan_component
@@ -299,7 +299,7 @@ class _Layout:
         rows = _table(
             [[number, len(ids), *found] for (number, ids), found in self.known.items()], KNOWN_CELLS
         )
-        enter_known(rows[: len(self.known)], values, table)
+        enter_parameters(rows[: len(self.known)], values, table)
         return table, values
 
     def _signature(self, unit: int, pattern: int) -> _Signature:

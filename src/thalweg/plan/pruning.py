@@ -6,14 +6,14 @@ from collections.abc import Container, Iterable
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const
-from thalweg.algebra.windows import Count
+from thalweg.algebra.windows import TRIPLES, Count
 from thalweg.rdf.prune import Prune, Signature
 
 
 def pruning_of(queries: Iterable[Query], derived: Container[str] = ()) -> Prune:
     """The triples that queries can use of streams that readers read: all but the `derived` ones.
 
-    That is everything where a window counts: what no pattern wants still pushes other elements out.
+    That is everything where a window counts triples: what no pattern wants still pushes other triples out.
     """
     read = [
         (query, source)
@@ -21,7 +21,7 @@ def pruning_of(queries: Iterable[Query], derived: Container[str] = ()) -> Prune:
         for source in query.sources
         if not all(stream in derived for stream in source.streams)
     ]
-    if any(isinstance(source.window, Count) for _, source in read):
+    if any(isinstance(source.window, Count) and source.window.unit == TRIPLES for _, source in read):
         return Prune.everything()
     return Prune.of(
         Signature(*(term.text.encode() if isinstance(term, Const) else None for term in pattern.terms))

@@ -73,7 +73,7 @@ class Arena:
     @property
     def used_bytes(self) -> int:
         """Bytes of the records and of the slots that they need."""
-        return int(self.head[kernel.USED]) + 16 * len(self)
+        return self.head.item(kernel.USED) + 16 * self.head.item(kernel.COUNT)
 
     @property
     def nbytes(self) -> int:
@@ -148,10 +148,10 @@ class Arena:
         with self._alone:
             kernel.locate(self.slots, self.log, distinct, places)
             log = self.log.data
-        if distinct.size and places[:, 0].min() < 0:
-            unknown = int(distinct[int(places[:, 0].argmin())])
-            raise KeyError(f"the arena has no term {unknown}")
-        return [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
+        decoded = [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
+        if "" in decoded:  # the text of no term
+            raise KeyError(f"the arena has no term {distinct[decoded.index('')]}")
+        return decoded
 
     def keys(self, ids: Ids) -> Ids:
         """For each id a number that depends on its text alone: the same in all arenas, whatever collided there."""

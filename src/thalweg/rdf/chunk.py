@@ -40,7 +40,7 @@ class Reject:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Chunk:
     """Kept rows of a piece in source order; their ids live in the arena that the reader was given.
 
@@ -66,12 +66,12 @@ class Chunk:
     blanks: int = 0
     """Blank nodes in the rows, whether their labels await a scope or not."""
     op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """1 or -1, insert or delete; left out, all rows are inserts."""
+    """1 or -1, insert or delete (0: the row of an event without triples); left out, all rows are inserts."""
 
     def __post_init__(self) -> None:
         rows = self.s.size
         if not self.op.size:
-            object.__setattr__(self, "op", np.ones(rows, dtype=np.int64))
+            self.op = np.ones(rows, dtype=np.int64)
         if (
             not self.number.size
             == self.g.size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,18 @@ class Rows:
         return self.graph, self.s, self.p, self.o
 
     @classmethod
+    def inserts(cls, time: Ids, event: Ids, graph: Ids, s: Ids, p: Ids, o: Ids) -> Rows:
+        """Triples that are inserted."""
+        return cls(time, event, graph, s, p, o, np.ones(len(time), np.int64))
+
+    @classmethod
+    def marker(cls, time: int, event: int) -> Rows:
+        """A row without a triple, for an event that counts although none of its triples is wanted."""
+        columns = np.zeros((len(_COLUMNS), 1), np.int64)
+        columns[0], columns[1], columns[-1] = time, event, 1
+        return cls(*columns)
+
+    @classmethod
     def empty(cls) -> Rows:
         """No rows."""
         return _NO_ROWS
@@ -71,64 +83,89 @@ _NO_ROWS = Rows(*(np.empty(0, np.int64) for _ in _COLUMNS))
 
 @dataclass(frozen=True)
 class EventBatch:
-    """Rows of one stream; those of an event are adjacent, `event` is its number in the stream (from 0).
+    """Rows of one stream; those of an event are adjacent, and its number in the stream (from 0) is in `rows.event`.
 
     clock: the largest time of an event of the stream up to the batch's end, also of events that left no row
     (NO_TIME before the first).
     """
 
     stream: str
-    time: Ids
-    event: Ids
-    graph: Ids
-    s: Ids
-    p: Ids
-    o: Ids
+    rows: Rows
     clock: int = NO_TIME
     rejects: tuple[Reject, ...] = ()
-    op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Left out, all rows are inserts."""
-    event_time: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    event_time: Ids | None = None
     """The times of all events that ended in this batch, with or without rows, in the order in which they came; NO_TIME
-    for one that was refused. Left out, the rows are events of which each has some.
+    for one that was refused. None: the rows are events of which each has some.
     """
-    first_event: int | None = 0
-    """The number of the event that `event_time` begins with; None: only events with rows are in it."""
+    first_event: int = 0
+    """The number of the event that `event_time` begins with."""
+    inserts: NDArray[np.bool_] | None = None
+    """Which events of `event_time` insert triples, whether or not their rows are here; None: all of them."""
 
     def __post_init__(self) -> None:
-        if not self.op.size:
-            object.__setattr__(self, "op", np.ones(self.s.size, dtype=np.int64))
-        if len({getattr(self, name).size for name in _COLUMNS}) != 1:
+        if len({column.size for column in self.rows.columns}) != 1:
             raise ValueError("columns of different lengths")
-        if not self.event_time.size and self.s.size:
-            object.__setattr__(self, "event_time", self.time[self.first_rows])
-            object.__setattr__(self, "first_event", None)
 
     def __len__(self) -> int:
-        return int(self.s.size)
+        return len(self.rows)
 
     @property
-    def rows(self) -> Rows:
-        """The rows as they go to the matching."""
-        return Rows(self.time, self.event, self.graph, self.s, self.p, self.o, self.op)
+    def times(self) -> Ids:
+        """The times of the events, in the order in which they came."""
+        return self.rows.time[self._first_rows] if self.event_time is None else self.event_time
+
+    @property
+    def numbers(self) -> Ids:
+        """The numbers of the events, in the order in which they came."""
+        if self.event_time is None:
+            return self.rows.event[self._first_rows]
+        return np.arange(self.first_event, self.first_event + len(self.event_time))
 
     @property
     def events(self) -> int:
         """How many events ended in this batch."""
-        return int(np.count_nonzero(self.event_time != NO_TIME))
+        if self.event_time is not None:
+            return int(np.count_nonzero(self.event_time != NO_TIME))
+        event = self.rows.event
+        return 1 + int(np.count_nonzero(event[1:] != event[:-1])) if len(event) else 0
 
     @property
     def places(self) -> Ids:
-        """The place in `event_time` of each row's event."""
-        return np.cumsum(self.first_rows) - 1 if self.first_event is None else self.event - self.first_event
+        """The place in `times` of each row's event."""
+        if self.event_time is None:
+            return np.cumsum(self._first_rows) - 1
+        return self.rows.event - self.first_event
 
     @property
-    def first_rows(self) -> NDArray[np.bool_]:
+    def _first_rows(self) -> NDArray[np.bool_]:
         """Whether a row is the first of its event."""
-        return np.concatenate([[True], self.event[1:] != self.event[:-1]])
+        event = self.rows.event
+        return np.concatenate([np.ones(min(len(event), 1), np.bool_), event[1:] != event[:-1]])
+
+    def with_markers(self) -> EventBatch:
+        """The batch with a marker, a row whose ids are 0, for each event whose inserted triples have no row.
+
+        Windows `[ELEMENTS n]` count events, also those of which a reader has kept nothing.
+        """
+        if self.event_time is None:
+            return self
+        marked = self.event_time != NO_TIME
+        if self.inserts is not None:
+            marked &= self.inserts
+        places = self.places
+        marked[places] = False
+        bare = np.flatnonzero(marked)
+        if not len(bare):
+            return self
+        columns = np.zeros((len(_COLUMNS), len(self) + len(bare)), np.int64)
+        time, event, *_, op = columns
+        is_row = np.zeros(len(time), np.bool_)
+        is_row[np.arange(len(self)) + np.searchsorted(bare, places)] = True
+        columns[:, is_row] = self.rows.columns
+        time[~is_row], event[~is_row], op[~is_row] = self.event_time[bare], bare + self.first_event, 1
+        return replace(self, rows=Rows(*columns))
 
     @classmethod
     def empty(cls, stream: str, clock: int = NO_TIME, rejects: tuple[Reject, ...] = ()) -> EventBatch:
         """A batch without rows."""
-        none = np.empty(0, dtype=np.int64)
-        return cls(stream, none, none, none, none, none, none, clock, rejects)
+        return cls(stream, Rows.empty(), clock, rejects)

@@ -15,7 +15,7 @@ from thalweg.instants import LAST
 from thalweg.kernels import frame as kernel
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject, replace_ids
-from thalweg.rdf.events import EventBatch
+from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.ntriples import scope_of
 
 Mode = Literal["triples", "graphs"]
@@ -163,8 +163,8 @@ class Framer:
     def _batch(self, columns: Columns, times: Ids, first: int, rejects: tuple[Reject, ...]) -> EventBatch:
         """Rows of whole events, with the times of all events from number `first` on, also of those without rows."""
         event, graph, s, p, o = columns
-        rows = times[event - first], event, graph, s, p, o
-        return EventBatch(self.stream, *rows, self._clock, rejects, event_time=times, first_event=first)
+        rows = Rows.inserts(times[event - first], event, graph, s, p, o)
+        return EventBatch(self.stream, rows, self._clock, rejects, times, first)
 
     def _times(self, event: Ids) -> Ids:
         times = event * self._whole

@@ -91,6 +91,7 @@ class Reader:
         else:
             scope = kernel.PER_LINE if per_event == 1 and not timed else kernel.RAW
         self._awaits_scope = blank_nodes == "event" and scope == kernel.RAW
+        self._per_piece = scope == kernel.PER_PIECE
         self._scope = scope_of(source)
         self._time = np.zeros(len(time_predicate) + SLACK, dtype=np.uint8)
         self._time[: len(time_predicate)] = np.frombuffer(time_predicate, dtype=np.uint8)
@@ -105,7 +106,12 @@ class Reader:
         self._scratch = np.zeros(_SCRATCH, dtype=np.uint8)
         self._out = np.empty((6, 256), dtype=np.int64)
         self._odd = np.empty((_ODD_LINES, 6), dtype=np.int64)
-        self._pad = np.zeros(_SMALL + 2 * SLACK, dtype=np.uint8)
+        self._make_pad(_SMALL + SLACK)
+
+    def _make_pad(self, size: int) -> None:
+        """Makes the array that ends of pieces are copied to. Its address is kept: NumPy takes long for it."""
+        self._pad = np.zeros(size + SLACK, dtype=np.uint8)
+        self._pad_at = address_of(self._pad)
 
     def read(self, data: bytes | memoryview | Bytes, *, offset: int = 0) -> Chunk:
         """Read whole lines (the last may lack its end); `offset` is where the data begins in the source."""
@@ -115,17 +121,17 @@ class Reader:
         start = 3 if offset == 0 and view[:3].tobytes() == _BOM else 0
         cut = _safe_end(view, start)
         if cut > start:
-            run.region(view, start, cut, offset)
+            run.region(view, address_of(view), start, cut, offset)
         if cut < view.size:
             # The rest is read from a copy that has slack and a last line end.
             size = view.size - cut
             if size + 1 + SLACK > self._pad.size:
-                self._pad = np.zeros(2 * size + 1 + SLACK, dtype=np.uint8)
+                self._make_pad(2 * size + 1)
             self._pad[:size] = view[cut:]
-            if self._pad[size - 1] != 0x0A:
+            if view.item(-1) != 0x0A:
                 self._pad[size] = 0x0A
                 size += 1
-            run.region(self._pad, 0, size, offset + cut)
+            run.region(self._pad, self._pad_at, 0, size, offset + cut)
         chunk = run.chunk()
         self._give_back(len(chunk), view.size - cut)
         return chunk
@@ -135,7 +141,7 @@ class Reader:
         if self._out.shape[1] > max(_MANY_ROWS, 8 * rows):
             self._out = np.empty((6, 256), dtype=np.int64)
         if self._pad.size > max(_SCRATCH, 8 * rest):
-            self._pad = np.zeros(_SMALL + 2 * SLACK, dtype=np.uint8)
+            self._make_pad(_SMALL + SLACK)
 
 
 class _Run:
@@ -149,13 +155,10 @@ class _Run:
         self.texts: list[bytes] = []
         self.scopes: list[int] = []
 
-    def region(self, view: Bytes, start: int, end: int, offset: int) -> None:
+    def region(self, view: Bytes, address: int, start: int, end: int, offset: int) -> None:
         """Scan bytes [start, end) of a view that is readable beyond; `offset` is where the view begins."""
         reader = self.reader
-        reader._options[kernel.OFFSET] = (
-            offset + start if reader._options[kernel.SCOPE_MODE] != 2 else self.offset
-        )
-        address = address_of(view)
+        reader._options[kernel.OFFSET] = self.offset if reader._per_piece else offset + start
         self.state[kernel.POS] = 0
         while True:
             status = self._scan(address + start, address + end, reader._options)
@@ -185,7 +188,7 @@ class _Run:
 
     def _collect(self, view: Bytes) -> None:
         """Take the odd lines that the kernel noted, with their texts."""
-        count = int(self.state[kernel.ODDS])
+        count = self.state.item(kernel.ODDS)
         if count == 0:
             return
         noted = self.reader._odd[:count].copy()

@@ -9,9 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from thalweg.kernels.frame import scopes_of
+from thalweg.kernels.store import INSERT
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk
-from thalweg.rdf.events import EventBatch
+from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.ntriples import scope_of
 
 
@@ -20,7 +21,7 @@ class TimestampedFramer:
 
     Chunks that come together are one batch: where messages come through several channels at once, their order means
     nothing, and an event is late only by what earlier batches have seen. Each event has at least one row in its
-    chunk; one with s = 0 stands for an event without triples.
+    chunk; one with s = 0 stands for an event of which no triple was kept, and its op is 0 if there was none at all.
     """
 
     def __init__(self, stream: str, arena: Arena) -> None:
@@ -50,17 +51,12 @@ class TimestampedFramer:
         self._clock = max(self._clock, int(times.max(initial=NO_TIME)))
         return EventBatch(
             self.stream,
-            time[rows],
-            event[rows],
-            g[rows],
-            s[rows],
-            p[rows],
-            o[rows],
+            Rows(time, event, g, s, p, o, op)[rows],
             self._clock,
             tuple(reject for chunk in chunks for reject in chunk.rejects),
-            op[rows],
             times[order],
             int(bases[0]),
+            (op[first] == INSERT)[order],
         )
 
     def _scoped(self, chunk: Chunk, event: Ids) -> tuple[Ids, ...]:

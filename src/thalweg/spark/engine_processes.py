@@ -28,7 +28,7 @@ from thalweg.spark.sharded_job import ShardedJob
 
 ShardKey = tuple[str, int]
 StateVersion = tuple[int, int]
-IDLE_SECONDS = float(os.environ.get("THALWEG_KEEPER_SECONDS", "600"))
+IDLE_SECONDS = float(os.environ.get("THALWEG_ENGINE_IDLE_SECONDS", "600"))
 """Seconds without a request after which an engine process ends."""
 _POLL_SECONDS = 2.0
 _LONGEST_BASE = 44

@@ -122,14 +122,14 @@ def _counts(row: Any) -> Mapping[str, int]:
 
 
 class Listener(StreamingQueryListener):
-    """Calls `tell` with a `Step` after every batch of every query of Thalweg, and `ended` with the id of a run.
+    """Calls `on_step` with a `Step` after every batch of a Thalweg query, and `on_end` with the id of a run that ended.
 
     >>> spark.streams.addListener(Listener(lambda step: print(step.to_json())))  # doctest: +SKIP
     """
 
-    def __init__(self, tell: Callable[[Step], None], ended: Callable[[str], None] | None = None) -> None:
-        self._tell = tell
-        self._ended = ended
+    def __init__(self, on_step: Callable[[Step], None], on_end: Callable[[str], None] | None = None) -> None:
+        self._on_step = on_step
+        self._on_end = on_end
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
         """A query that has done nothing is not reported."""
@@ -138,12 +138,12 @@ class Listener(StreamingQueryListener):
         """A batch is done."""
         step = step_of(event.progress)
         if step is not None:
-            self._tell(step)
+            self._on_step(step)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Time in which nothing came is not reported."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """A query was stopped, or failed."""
-        if self._ended is not None:
-            self._ended(str(event.runId))
+        if self._on_end is not None:
+            self._on_end(str(event.runId))

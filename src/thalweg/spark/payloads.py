@@ -105,6 +105,9 @@ def read_payloads(prune: Prune, options: ReadOptions, batch: pa.RecordBatch) -> 
     event, member = event[rows], member[rows]
     number = np.cumsum(_changes(event)) - 1
     s, p, o = (np.where(data[member], column[member], 0) for column in (chunk.s, chunk.p, chunk.o))
+    # One without any triple, wanted or not, counts in no window: it has no op.
+    statements = np.diff(chunk.number[marks], append=chunk.statements) - 1
+    op = np.where(statements[payload[member]] != 0, np.array(taken.ops, np.int64)[payload[member]], 0)
     whole = replace(
         chunk,
         statements=chunk.statements - len(taken.texts),
@@ -115,7 +118,7 @@ def read_payloads(prune: Prune, options: ReadOptions, batch: pa.RecordBatch) -> 
         p=p,
         o=o,
         time=times[event],
-        op=np.array(taken.ops, np.int64)[payload[member]],
+        op=op,
         rejects=tuple(taken.rejects),
         unnamed=0,
     )

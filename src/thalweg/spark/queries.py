@@ -203,7 +203,7 @@ def run_files(
         options["sizes"] = kept_sizes(folder, parsed, streams, (source or {}).get("syntax"))
     delivery = Delivery(out, around)
     steps: Steps = SimpleQueue()
-    listener = Listener(steps.put, ended=steps.put)
+    listener = Listener(steps.put, on_end=steps.put)
     writer = run(events, text, **options).writeStream.foreachBatch(delivery)
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     spark.streams.addListener(listener)

@@ -211,12 +211,16 @@ class ShardEngine:
         for batch in _framed(framer, chunks, last):
             self._push(batch)
             batches.append(batch)
-        self._taken = sum(map(len, batches))
+        self._taken = sum(map(self._size, batches))
         self._undrained += self._taken
-        latest = max((int(batch.time.max()) for batch in batches if len(batch)), default=None)
-        if latest is None:
+        if not self._taken:
             return None
+        latest = max(int(batch.times.max()) for batch in batches if len(batch.times))
         return LogEntry(stream, mode, latest, *position, last, before)
+
+    def _size(self, batch: EventBatch) -> int:
+        """How much of a batch the log needs: rows, and events if a window counts them."""
+        return max(len(batch), batch.events if self.session.counts_events else 0)
 
     def replay(self, place: int, entry: LogEntry) -> None:
         """Apply an entry of the log again; its results were written before."""
@@ -231,7 +235,7 @@ class ShardEngine:
         rows = 0
         for batch in _framed(framer, [replace(chunk, rejects=()) for chunk in chunks], entry.last):
             self.session.push_events(batch)
-            rows += len(batch)
+            rows += self._size(batch)
         self._note(place, entry.latest, rows)
         self._forget()
 
@@ -348,7 +352,7 @@ class ShardEngine:
         if self._reports_shared_events(batch.stream):
             self.result.rejects += batch.rejects
             self.result.events += batch.events
-        self._coverage.observe(batch.stream, batch, self.session.arena)
+        self._coverage.observe(batch.stream, batch.rows, self.session.arena)
         self.session.push_events(batch)
         if batch.clock != NO_TIME:
             self.positions.clocks[batch.stream] = batch.clock

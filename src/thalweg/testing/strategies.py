@@ -189,10 +189,13 @@ def reports(*, closes: bool = True, empty: bool = False) -> st.SearchStrategy[Re
     return st.one_of(named, periodic, st.just(Report("NON-EMPTY")))
 
 
-def counts(*, empty: bool = False) -> st.SearchStrategy[Window]:
+def counts(
+    *, empty: bool = False, units: Sequence[str] = ("ELEMENTS", "TRIPLES")
+) -> st.SearchStrategy[Window]:
     """Windows that count events or triples; steps overlap, tumble or leave gaps."""
-    units = st.sampled_from(["ELEMENTS", "TRIPLES"])
-    return st.builds(Count, units, st.integers(1, 6), st.integers(1, 5), reports(empty=empty))
+    return st.builds(
+        Count, st.sampled_from(units), st.integers(1, 6), st.integers(1, 5), reports(empty=empty)
+    )
 
 
 def any_windows(*, empty: bool = False) -> st.SearchStrategy[Window]:

@@ -72,7 +72,7 @@ def test_control_characters_of_a_literal_are_escaped_as_canonical_n_triples_dema
     )
 
 
-def test_a_query_knows_its_streams_and_variables_once_each():
+def test_a_query_lists_its_streams_and_variables_once_each():
     both = query(
         sources=(Source(("http://ex/s",)), Source(("http://ex/t", "http://ex/s"), name="w")),
         patterns=(Pattern(Var("y"), P, Var("x")), Pattern(Var("x"), P, Var("_:b"), source=1)),

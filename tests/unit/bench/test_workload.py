@@ -17,7 +17,7 @@ def stream(count: int) -> Encoded:
 
 def test_events_have_the_triples_asked_for_and_a_time_of_their_own() -> None:
     batches = list(stream(10).batches(0, 10, per_event=4, size=5))
-    assert [batch.event.tolist() for batch in batches] == [[0] * 4, [1] * 4, [2] * 2]
+    assert [batch.rows.event.tolist() for batch in batches] == [[0] * 4, [1] * 4, [2] * 2]
     assert [batch.clock for batch in batches] == [0, 1000, 2000]
     assert sum(batch.events for batch in batches) == 3
 

@@ -126,7 +126,7 @@ def test_a_pushed_stream_that_no_query_reads_is_warned_about_once() -> None:
     assert issubclass(one.category, ThalwegWarning)
     assert f"no query reads <{EX}typo>" in str(one.message)
     assert one.filename == __file__
-    assert session.stats.unheard == 3
+    assert session.stats.unread == 3
 
 
 def test_the_hint_about_blank_nodes_counts_those_of_this_run(thalweg: Commands) -> None:

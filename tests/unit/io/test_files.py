@@ -83,7 +83,7 @@ def test_a_gzip_file_that_breaks_off_gives_what_can_be_read_and_a_reject(tmp_pat
     batches = list(read_events([path], "s", arena, Prune.everything()))
     count = sum(batch.events for batch in batches)
     assert 500 < count < 3000
-    found = [text for batch in batches for text in arena.texts(batch.o)]
+    found = [text for batch in batches for text in arena.texts(batch.rows.o)]
     assert found == [f"<a:{k * 7919}>" for k in range(count)]
     (reject,) = [reject for batch in batches for reject in batch.rejects]
     assert "breaks off" in reject.reason
@@ -123,8 +123,8 @@ def test_files_of_one_stream_follow_each_other(tmp_path: Path) -> None:
     paths = [tmp_path / "one.nt", tmp_path / "two.nt.gz"]
     events = read_events(paths, "s", arena, Prune.everything(), ReadOptions(per_event=3, piece=8))
     batches = list(events)
-    assert [event for batch in batches for event in batch.event.tolist()] == [0, 0, 0, 1]
-    assert [text for batch in batches for text in arena.texts(batch.o)] == [f"<a:{k}>" for k in range(4)]
+    assert [event for batch in batches for event in batch.rows.event.tolist()] == [0, 0, 0, 1]
+    assert [text for batch in batches for text in arena.texts(batch.rows.o)] == [f"<a:{k}>" for k in range(4)]
     assert [(reject.source, reject.line) for batch in batches for reject in batch.rejects] == [
         (str(path), 1) for path in paths
     ]
@@ -157,7 +157,7 @@ def test_what_the_framer_holds_survives_compaction(tmp_path: Path) -> None:
     events = read_events([path], "s", arena, Prune.everything(), ReadOptions(piece=100))
     seen = 0
     for batch in events:
-        assert all(text.startswith("_:e") for text in arena.texts(batch.o))
+        assert all(text.startswith("_:e") for text in arena.texts(batch.rows.o))
         seen += len(batch)
         arena.compact(events.live_ids())
     assert seen == 40
@@ -184,8 +184,8 @@ def test_reading_by_several_threads_gives_the_same_batches_in_the_same_order(tmp
         )
         rows, rejects = [], []
         for batch in events:
-            texts = [arena.texts(getattr(batch, name)) for name in "spo"]
-            rows += zip(batch.time.tolist(), batch.event.tolist(), *texts, strict=True)
+            texts = [arena.texts(getattr(batch.rows, name)) for name in "spo"]
+            rows += zip(batch.rows.time.tolist(), batch.rows.event.tolist(), *texts, strict=True)
             rejects += [(reject.line, reject.reason) for reject in batch.rejects]
         seen.append((rows, rejects, events.statements, events.bytes))
     assert seen[0] == seen[1] == seen[2]

@@ -108,7 +108,7 @@ def test_a_second_query_reads_what_the_first_has_written(
     ],
 )
 @pytest.mark.parametrize("kind", ["nq", "nt", "nq.gz"])
-def test_what_triples_cannot_tell_is_refused_with_what_to_write(text: str, reason: str, kind: str) -> None:
+def test_what_triples_cannot_express_is_refused_with_what_to_write(text: str, reason: str, kind: str) -> None:
     with pytest.raises(UsageError, match=reason) as caught:
         check_output(parse(text), Path(f"out.{kind}"))
     assert str(caught.value).startswith(f"out.{kind}: ")

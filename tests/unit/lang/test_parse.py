@@ -201,7 +201,7 @@ def test_a_projection_may_name_what_no_pattern_binds():
     assert parse("SELECT ?q ?x ?x { ?x ?y ?z }", stream=STREAM).select == ("q", "x")
 
 
-def test_a_pattern_knows_where_it_is_written():
+def test_a_pattern_has_its_position_in_the_text():
     query = parse('SELECT *\n{ ?x <a:a> "\\u0041" ;\n     <b:b> ?y ,\n  ?z . }', stream=STREAM)
     assert [(p.line, p.column) for p in query.patterns] == [(2, 3), (3, 6), (4, 3)]
 

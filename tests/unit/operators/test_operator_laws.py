@@ -266,9 +266,7 @@ def test_what_is_taken_back_is_what_came_to_the_letter(case: Case, history: list
     operator = case.make(arena)
     end = history[-1][0] + 1 if history else 0
     ends = [
-        (end, -count, input, row)
-        for input in range(4)
-        for row, count in sums(history, end, input).items()
+        (end, -count, input, row) for input in range(4) for row, count in sums(history, end, input).items()
     ]
     out = [
         row

@@ -134,7 +134,7 @@ def test_a_timeline_without_rows_has_next_to_no_memory():
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 4), st.integers(0, 4)), max_size=300)))
-def test_counted_rows_tell_when_a_row_appears_and_vanishes(batches):
+def test_counted_rows_report_when_a_row_appears_and_vanishes(batches):
     counted = CountedRows(2)
     model: Counter[tuple[int, int]] = Counter()
     for batch in batches:

@@ -103,7 +103,7 @@ def test_equal_triples_meet_whatever_template_makes_them(
         ("<http://ex/a> <http://ex/q> <http://ex/b>", set()),
     ],
 )
-def test_a_graph_is_split_by_what_tells_its_triples_apart(template: str, split: set[str]) -> None:
+def test_a_graph_is_split_by_what_distinguishes_its_triples(template: str, split: set[str]) -> None:
     text = f"CONSTRUCT {{ {template} }} FROM STREAM <http://ex/s> [RANGE 10] WHERE {{ {CHAIN} }}"
     shares = plan_shares(parse(text), 4)
     assert {name for name, _ in shares.shares} <= split
@@ -124,7 +124,7 @@ def test_a_graph_is_split_by_what_tells_its_triples_apart(template: str, split: 
         ),
     ],
 )
-def test_what_cannot_be_split_goes_to_one_shard_and_says_why(text: str, reason: str) -> None:
+def test_what_cannot_be_split_goes_to_one_shard_with_a_reason(text: str, reason: str) -> None:
     shares = plan_shares(parse(text), 4)
     assert shares.shards == 1
     assert reason in shares.reason

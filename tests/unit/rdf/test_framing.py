@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from thalweg.kernels.frame import LIMIT
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
-from thalweg.rdf.events import EventBatch
+from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.framing import Framer
 from thalweg.rdf.ntriples import GENERATED_AT, Reader
 from thalweg.rdf.prune import Prune, Signature
@@ -53,7 +53,7 @@ class Line:
                 self.arena.text(int(o)),
             )
             for batch in batches
-            for event, time, graph, o in zip(batch.event, batch.time, batch.graph, batch.o, strict=True)
+            for time, event, graph, o in zip(*batch.rows.columns[:3], batch.rows.o, strict=True)
         ]
 
 
@@ -107,17 +107,17 @@ def test_a_block_waits_for_its_last_triple() -> None:
 def test_a_rate_gives_exact_times(rate: float, last: int) -> None:
     line = Line("nt", rate=rate)
     batch = line.push(triples(*range(10)))
-    assert batch.time.tolist() == [int(Fraction(k * 1_000_000) / Fraction(rate)) for k in range(10)]
+    assert batch.rows.time.tolist() == [int(Fraction(k * 1_000_000) / Fraction(rate)) for k in range(10)]
     assert batch.clock == last
 
 
 def test_blank_nodes_of_a_block_are_one_within_it() -> None:
     line = Line("nt", per_event=2)
     batch = line.push("_:b <a:p> _:c .\n_:b <a:p> _:b .\n_:b <a:p> _:b .\n_:b <a:p> <a:o> .\n")
-    s = batch.s.tolist()
-    assert s[0] == s[1] == batch.o[1]
-    assert s[2] == s[3] == batch.o[2]
-    assert len({s[0], s[2], int(batch.o[0])}) == 3
+    s = batch.rows.s.tolist()
+    assert s[0] == s[1] == batch.rows.o[1]
+    assert s[2] == s[3] == batch.rows.o[2]
+    assert len({s[0], s[2], int(batch.rows.o[0])}) == 3
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,8 @@ def test_blank_nodes_of_a_repeated_graph_are_new_ones() -> None:
     batch = again.push(
         at("g", 1) + quad("g", "_:b") + quad("g", "_:b") + at("h", 2) + quad("h", "_:b") + quad("h")
     )
-    assert batch.o[0] == batch.o[1]
-    assert o.o[0] != batch.o[0]
+    assert batch.rows.o[0] == batch.rows.o[1]
+    assert o.rows.o[0] != batch.rows.o[0]
 
 
 def test_a_year_beyond_the_calendar_is_no_time() -> None:
@@ -331,4 +331,4 @@ def test_wrong_options_of_a_framer_are_refused(wrong: dict[str, object]) -> None
 def test_columns_of_a_batch_have_one_length() -> None:
     none = np.empty(0, dtype=np.int64)
     with pytest.raises(ValueError, match="different lengths"):
-        EventBatch("s", none, none, none, none, none, np.zeros(1, dtype=np.int64))
+        EventBatch("s", Rows(none, none, none, none, none, none, np.zeros(1, dtype=np.int64)))

@@ -40,7 +40,7 @@ def test_ten_thousand_signatures_keep_what_each_of_them_wants() -> None:
     assert chunk.statements == 20
 
 
-def test_many_predicates_are_told_apart() -> None:
+def test_many_predicates_are_distinguished() -> None:
     prune = Prune.of(
         [Signature(None, b"<http://ex/%d/the/same/end/of/a/name>" % k, None) for k in range(500)]
     )

@@ -216,7 +216,7 @@ def test_terms_close_to_what_a_kernel_compares_are_read_as_pyoxigraph_reads_them
 
 
 @given(texts=st.lists(close_lines(), min_size=1, max_size=12), data=st.data())
-def test_pruning_tells_terms_apart_that_differ_in_one_byte(texts: list[bytes], data: st.DataObject) -> None:
+def test_pruning_distinguishes_terms_that_differ_in_one_byte(texts: list[bytes], data: st.DataObject) -> None:
     document = b"\n".join(texts)
     _, every = read(document)
     wanted = {row[1] for row in data.draw(st.lists(st.sampled_from(every), max_size=2)) if every}

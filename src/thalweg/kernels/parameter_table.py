@@ -1,4 +1,4 @@
-"""The values that parameters may have: a hash table from a node and its parameters' values to their members.
+"""The table of parameters: a hash table from a node and the values of its parameters to the members with these values.
 
 Queries that differ in constants only share a plan; the constants are its parameters.
 """
@@ -14,8 +14,8 @@ from thalweg.kernels.memory import load64
 
 
 @njit(cache=True, nogil=True)
-def enter_known(rows, values, table):
-    """Fills the table of known values; a row is a node, how many values it has, and its members (first, count).
+def enter_parameters(rows, values, table):
+    """Fills the table; a row is a node, how many values it has, and its members (first, count).
 
     The values of the rows are one after the other in `values`.
     """
@@ -37,7 +37,7 @@ def enter_known(rows, values, table):
 
 
 @njit(cache=True, nogil=True)
-def look_up_known(known, last, number, places, values, bound):
+def look_up_parameters(known, last, number, places, values, bound):
     """The entry (an address) for a node and its parameters as they are bound, or 0; `places` is ended by -1.
 
     The hash finds it, the values decide.
