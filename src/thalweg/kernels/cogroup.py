@@ -13,14 +13,16 @@ import numpy as np
 
 from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import mixed
+from thalweg.kernels.memory import load64, prefetch64, store64
 
-ROWS, LEFT, SEMI, ANTI, MARK, MARK_NOT = range(6)
+ROWS, LEFT, SEMI, ANTI, MARK, MARK_NOT, OUTER = range(7)
 
 GROUP_TOTAL, GROUP_SIZE, GROUP_HEAD = 0, 1, 2
 GROUP_CELLS = 3  # for each input
 ENTRY_GROUP, ENTRY_INPUT, ENTRY_COUNT, ENTRY_NEXT, ENTRY_PREVIOUS, ENTRY_ROW = range(6)
 
 USED_GROUPS, USED_ENTRIES, LIVE = 0, 1, 2
+_AHEAD = 16  # changes by which the group of a key is prefetched
 
 # Columns of the definition of an input: its rule, the cells of a row beyond the key, and where they go in the output.
 INPUT_RULE, INPUT_CELLS, INPUT_OUT = 0, 1, 2
@@ -30,34 +32,36 @@ _OWN, _NOTHING, _TRUE, _FALSE = 0, 1, 2, 3
 
 
 @njit(cache=True, nogil=True)
-def _hash(cells, k, first, count, seed):
+def _hash(row, first, count, seed):
+    """A 63-bit hash of cells of the row at an address."""
     h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(seed)
     for c in range(first, first + count):
-        h = mixed(h, cells[k, c])
+        h = mixed(h, load64(row, c))
     return np.int64(h >> np.uint64(1))
 
 
 @njit(cache=True, nogil=True)
-def _group_of(slots, groups, used, cells, k, key, inputs):
-    """The group of a row's key, made where there is none."""
-    mask = slots.shape[0] - 1
-    slot = _hash(cells, k, 0, key, 0) & mask
+def _group_of(slots, mask, groups, width, used, row, key, inputs, h):
+    """The address of the group of a row's key, whose hash is `h`; it is made where there is none."""
+    slot = h & mask
     start = GROUP_CELLS * inputs
     while True:
-        group = slots[slot]
-        if group < 0:
-            group = used[USED_GROUPS]
-            used[USED_GROUPS] += 1
-            slots[slot] = group
+        number = load64(slots, slot)
+        if number < 0:
+            number = load64(used, USED_GROUPS)
+            store64(used, USED_GROUPS, number + 1)
+            store64(slots, slot, number)
+            group = groups + 8 * width * number
             for i in range(inputs):
-                groups[group, GROUP_CELLS * i + GROUP_TOTAL] = 0
-                groups[group, GROUP_CELLS * i + GROUP_SIZE] = 0
-                groups[group, GROUP_CELLS * i + GROUP_HEAD] = -1
+                store64(group, GROUP_CELLS * i + GROUP_TOTAL, 0)
+                store64(group, GROUP_CELLS * i + GROUP_SIZE, 0)
+                store64(group, GROUP_CELLS * i + GROUP_HEAD, -1)
             for c in range(key):
-                groups[group, start + c] = cells[k, c]
+                store64(group, start + c, load64(row, c))
             return group
-        c = 0
-        while c < key and groups[group, start + c] == cells[k, c]:
+        group = groups + 8 * width * number
+        c = np.int64(0)
+        while c < key and load64(group, start + c) == load64(row, c):
             c += 1
         if c == key:
             return group
@@ -65,25 +69,26 @@ def _group_of(slots, groups, used, cells, k, key, inputs):
 
 
 @njit(cache=True, nogil=True)
-def _entry_of(slots, entries, used, group, input, cells, k, key, count):
-    """The entry of a row, made where there is none."""
-    mask = slots.shape[0] - 1
-    slot = _hash(cells, k, key, count, group * 64 + input + 1) & mask
+def _entry_of(slots, mask, entries, width, used, number, input, row, key, count):
+    """The entry of a row in group `number`, made where there is none."""
+    slot = _hash(row, key, count, number * 64 + input + 1) & mask
     while True:
-        entry = slots[slot]
+        entry = load64(slots, slot)
+        at = entries + 8 * width * entry
         if entry < 0:
-            entry = used[USED_ENTRIES]
-            used[USED_ENTRIES] += 1
-            slots[slot] = entry
-            entries[entry, ENTRY_GROUP] = group
-            entries[entry, ENTRY_INPUT] = input
-            entries[entry, ENTRY_COUNT] = 0
+            entry = load64(used, USED_ENTRIES)
+            store64(used, USED_ENTRIES, entry + 1)
+            store64(slots, slot, entry)
+            at = entries + 8 * width * entry
+            store64(at, ENTRY_GROUP, number)
+            store64(at, ENTRY_INPUT, input)
+            store64(at, ENTRY_COUNT, 0)
             for c in range(count):
-                entries[entry, ENTRY_ROW + c] = cells[k, key + c]
+                store64(at, ENTRY_ROW + c, load64(row, key + c))
             return entry
-        if entries[entry, ENTRY_GROUP] == group and entries[entry, ENTRY_INPUT] == input:
-            c = 0
-            while c < count and entries[entry, ENTRY_ROW + c] == cells[k, key + c]:
+        if load64(at, ENTRY_GROUP) == number and load64(at, ENTRY_INPUT) == input:
+            c = np.int64(0)
+            while c < count and load64(at, ENTRY_ROW + c) == load64(row, key + c):
                 c += 1
             if c == count:
                 return entry
@@ -91,60 +96,80 @@ def _entry_of(slots, entries, used, group, input, cells, k, key, count):
 
 
 @njit(cache=True, nogil=True)
-def _count(groups, entries, used, entry, place, weight):
+def _count(group, entries, width, used, entry, place, weight):
     """Adds a weight to an entry, which is in the chain of its group while its count is not 0."""
-    before = entries[entry, ENTRY_COUNT]
+    at = entries + 8 * width * entry
+    before = load64(at, ENTRY_COUNT)
     after = before + weight
-    entries[entry, ENTRY_COUNT] = after
-    group = entries[entry, ENTRY_GROUP]
+    store64(at, ENTRY_COUNT, after)
     if before == 0 and after != 0:
-        head = groups[group, place + GROUP_HEAD]
-        entries[entry, ENTRY_NEXT] = head
-        entries[entry, ENTRY_PREVIOUS] = -1
+        head = load64(group, place + GROUP_HEAD)
+        store64(at, ENTRY_NEXT, head)
+        store64(at, ENTRY_PREVIOUS, -1)
         if head >= 0:
-            entries[head, ENTRY_PREVIOUS] = entry
-        groups[group, place + GROUP_HEAD] = entry
-        groups[group, place + GROUP_SIZE] += 1
-        used[LIVE] += 1
+            store64(entries + 8 * width * head, ENTRY_PREVIOUS, entry)
+        store64(group, place + GROUP_HEAD, entry)
+        store64(group, place + GROUP_SIZE, load64(group, place + GROUP_SIZE) + 1)
+        store64(used, LIVE, load64(used, LIVE) + 1)
     elif before != 0 and after == 0:
-        following = entries[entry, ENTRY_NEXT]
-        previous = entries[entry, ENTRY_PREVIOUS]
+        following = load64(at, ENTRY_NEXT)
+        previous = load64(at, ENTRY_PREVIOUS)
         if previous >= 0:
-            entries[previous, ENTRY_NEXT] = following
+            store64(entries + 8 * width * previous, ENTRY_NEXT, following)
         else:
-            groups[group, place + GROUP_HEAD] = following
+            store64(group, place + GROUP_HEAD, following)
         if following >= 0:
-            entries[following, ENTRY_PREVIOUS] = previous
-        groups[group, place + GROUP_SIZE] -= 1
-        used[LIVE] -= 1
+            store64(entries + 8 * width * following, ENTRY_PREVIOUS, previous)
+        store64(group, place + GROUP_SIZE, load64(group, place + GROUP_SIZE) - 1)
+        store64(used, LIVE, load64(used, LIVE) - 1)
 
 
 @njit(cache=True, nogil=True)
-def _given(groups, group, input, definition):
+def _given(group, input, rule, cells):
     """How many rows an input gives for a group, and the weight that all of them share: 0 where it gives none."""
     place = GROUP_CELLS * input
-    total = groups[group, place + GROUP_TOTAL]
-    rule = definition[input, INPUT_RULE]
+    total = load64(group, place + GROUP_TOTAL)
     if rule == ROWS:
-        if definition[input, INPUT_CELLS] == 0:
+        if cells == 0:
             return np.int64(1), total
-        return groups[group, place + GROUP_SIZE], np.int64(1)
+        return load64(group, place + GROUP_SIZE), np.int64(1)
     if rule == LEFT:
-        if definition[input, INPUT_CELLS] == 0:
+        if cells == 0:
             return np.int64(1), max(total, np.int64(1))
-        size = groups[group, place + GROUP_SIZE]
-        return size + (1 if total <= 0 else 0), np.int64(1)
+        return load64(group, place + GROUP_SIZE) + (1 if total <= 0 else 0), np.int64(1)
     if rule == SEMI:
         return np.int64(1), np.int64(1 if total > 0 else 0)
-    if rule == ANTI:
+    if rule == ANTI or rule == OUTER:
         return np.int64(1), np.int64(0 if total > 0 else 1)
     return np.int64(1), np.int64(1)
 
 
 @njit(cache=True, nogil=True)
+def _change(rule, part, cells, weight, before, after):
+    """What a change of an input's total changes in what it gives: kind and weight of the first or second part."""
+    turn = np.int64(1 if before <= 0 and after > 0 else (-1 if before > 0 and after <= 0 else 0))
+    if rule == ROWS:
+        return np.int64(_OWN), weight if part == 0 else np.int64(0)
+    if rule == LEFT or rule == OUTER:
+        if cells == 0:
+            change = max(after, np.int64(1)) - max(before, np.int64(1))
+            return np.int64(_NOTHING), change if part == 0 else np.int64(0)
+        if part == 0:
+            return np.int64(_OWN), weight
+        return np.int64(_NOTHING), -turn
+    if rule == SEMI or rule == ANTI:
+        change = turn if rule == SEMI else -turn
+        return np.int64(_NOTHING), change if part == 0 else np.int64(0)
+    change = turn if rule == MARK else -turn
+    if part == 0:
+        return np.int64(_TRUE), change
+    return np.int64(_FALSE), -change
+
+
+@njit(cache=True, nogil=True)
 def step(
-    times, weights, inputs, cells, definition, key, booleans,
-    group_slots, groups, entry_slots, entries, used,
+    times, weights, inputs, rows, definition, key, booleans,
+    group_slots, group_table, entry_slots, entry_table, used_table,
     out_times, out_weights, out_rows, cursor, emit, start,
 ):  # fmt: skip
     """Takes changes in time order from `start` on, and writes the changes of the product.
@@ -153,90 +178,97 @@ def step(
     needs. `cursor` has a cell for each input.
     """
     count = definition.shape[0]
+    changes = times.shape[0]
     written = np.int64(0)
-    width = out_rows.shape[1]
-    for k in range(start, times.shape[0]):
+    given = np.int64(rows.ctypes.data)
+    cells = rows.shape[1]
+    slots = np.int64(group_slots.ctypes.data)
+    mask = np.int64(group_slots.shape[0] - 1)
+    groups = np.int64(group_table.ctypes.data)
+    group_width = np.int64(group_table.shape[1])
+    entries = np.int64(entry_table.ctypes.data)
+    entry_width = np.int64(entry_table.shape[1])
+    entries_slots = np.int64(entry_slots.ctypes.data)
+    entry_mask = np.int64(entry_slots.shape[0] - 1)
+    used = np.int64(used_table.ctypes.data)
+    out = np.int64(out_rows.ctypes.data)
+    width = np.int64(out_rows.shape[1])
+    for k in range(start, changes):
+        # The slot of a key is prefetched first, then its group.
+        if k + 2 * _AHEAD < changes:
+            prefetch64(slots, _hash(given + 8 * cells * (k + 2 * _AHEAD), 0, key, 0) & mask)
+        if k + _AHEAD < changes:
+            number = load64(slots, _hash(given + 8 * cells * (k + _AHEAD), 0, key, 0) & mask)
+            if number >= 0:
+                prefetch64(groups, group_width * number)
+        row = given + 8 * cells * k
         own = inputs[k]
-        group = _group_of(group_slots, groups, used, cells, k, key, count)
+        group = _group_of(slots, mask, groups, group_width, used, row, key, count, _hash(row, 0, key, 0))
+        rule = definition[own, INPUT_RULE]
+        own_cells = definition[own, INPUT_CELLS]
+        place = GROUP_CELLS * own
         product = np.int64(1)
         weight = np.int64(1)
         if emit:
             for i in range(count):
                 if i != own:
-                    size, shared = _given(groups, group, i, definition)
+                    size, shared = _given(group, i, definition[i, INPUT_RULE], definition[i, INPUT_CELLS])
                     product *= size
                     weight *= shared
-            if weight == 0:
+            if weight == 0 and rule != OUTER:
                 product = np.int64(0)
             if written + 2 * product > out_times.shape[0]:
-                return k, written, 2 * product
-        # The change of the input itself.
-        place = GROUP_CELLS * own
-        rule = definition[own, INPUT_RULE]
-        own_cells = definition[own, INPUT_CELLS]
-        before = groups[group, place + GROUP_TOTAL]
+                return np.int64(k), written, 2 * product
+        before = load64(group, place + GROUP_TOTAL)
         after = before + weights[k]
-        groups[group, place + GROUP_TOTAL] = after
+        store64(group, place + GROUP_TOTAL, after)
         if before == 0 and after != 0:
-            used[LIVE] += 1
+            store64(used, LIVE, load64(used, LIVE) + 1)
         elif before != 0 and after == 0:
-            used[LIVE] -= 1
-        entry = np.int64(-1)
-        if own_cells > 0:
-            entry = _entry_of(entry_slots, entries, used, group, own, cells, k, key, own_cells)
-            _count(groups, entries, used, entry, place, weights[k])
+            store64(used, LIVE, load64(used, LIVE) - 1)
+        if own_cells > 0 and rule != OUTER:
+            number = (group - groups) // (8 * group_width)
+            entry = _entry_of(
+                entries_slots, entry_mask, entries, entry_width, used, number, own, row, key, own_cells
+            )
+            _count(group, entries, entry_width, used, entry, place, weights[k])
         if product == 0 or not emit:
             continue
-        turn = np.int64(1 if before <= 0 and after > 0 else (-1 if before > 0 and after <= 0 else 0))
         for part in range(2):
-            kind, change = np.int64(_NOTHING), np.int64(0)
-            if rule == ROWS:
-                if part == 0:
-                    kind, change = np.int64(_OWN), weights[k]
-            elif rule == LEFT:
-                if own_cells == 0:
-                    if part == 0:
-                        change = max(after, np.int64(1)) - max(before, np.int64(1))
-                elif part == 0:
-                    kind, change = np.int64(_OWN), weights[k]
-                else:
-                    change = -turn
-            elif rule == SEMI or rule == ANTI:
-                if part == 0:
-                    change = turn if rule == SEMI else -turn
-            elif part == 0:
-                kind, change = np.int64(_TRUE), turn if rule == MARK else -turn
-            else:
-                kind, change = np.int64(_FALSE), -turn if rule == MARK else turn
-            if change == 0:
+            kind, change = _change(rule, part, own_cells, weights[k], before, after)
+            # The rows of an outer input are there with their own weight: they are solutions already.
+            factor = np.int64(1) if rule == OUTER and kind == _OWN else weight
+            if change * factor == 0:
                 continue
             for i in range(count):
-                cursor[i] = groups[group, GROUP_CELLS * i + GROUP_HEAD]
+                cursor[i] = load64(group, GROUP_CELLS * i + GROUP_HEAD)
             more = True
             while more:
                 # One row of the product.
-                total = change * weight
+                total = change * factor
+                made = out + 8 * width * written
                 for c in range(key):
-                    out_rows[written, c] = cells[k, c]
+                    store64(made, c, load64(row, c))
                 for c in range(key, width):
-                    out_rows[written, c] = 0
+                    store64(made, c, 0)
                 for i in range(count):
-                    out = definition[i, INPUT_OUT]
+                    to = definition[i, INPUT_OUT]
                     size = definition[i, INPUT_CELLS]
                     what = definition[i, INPUT_RULE]
                     if i == own:
                         if kind == _OWN:
                             for c in range(size):
-                                out_rows[written, out + c] = cells[k, key + c]
+                                store64(made, to + c, load64(row, key + c))
                         elif kind == _TRUE or kind == _FALSE:
-                            out_rows[written, out] = booleans[1 if kind == _TRUE else 0]
+                            store64(made, to, booleans[1 if kind == _TRUE else 0])
                     elif what == MARK or what == MARK_NOT:
-                        there = groups[group, GROUP_CELLS * i + GROUP_TOTAL] > 0
-                        out_rows[written, out] = booleans[1 if there == (what == MARK) else 0]
+                        there = load64(group, GROUP_CELLS * i + GROUP_TOTAL) > 0
+                        store64(made, to, booleans[1 if there == (what == MARK) else 0])
                     elif size > 0 and (what == ROWS or what == LEFT) and cursor[i] >= 0:
-                        total *= entries[cursor[i], ENTRY_COUNT]
+                        at = entries + 8 * entry_width * cursor[i]
+                        total *= load64(at, ENTRY_COUNT)
                         for c in range(size):
-                            out_rows[written, out + c] = entries[cursor[i], ENTRY_ROW + c]
+                            store64(made, to + c, load64(at, ENTRY_ROW + c))
                 out_times[written] = times[k]
                 out_weights[written] = total
                 written += 1
@@ -247,12 +279,12 @@ def step(
                     if i == own or definition[i, INPUT_CELLS] == 0 or (what != ROWS and what != LEFT):
                         continue
                     if cursor[i] >= 0:
-                        cursor[i] = entries[cursor[i], ENTRY_NEXT]
+                        cursor[i] = load64(entries + 8 * entry_width * cursor[i], ENTRY_NEXT)
                         # Behind the last entry comes the unbound row, if the input gives one.
                         if cursor[i] >= 0 or (
-                            what == LEFT and groups[group, GROUP_CELLS * i + GROUP_TOTAL] <= 0
+                            what == LEFT and load64(group, GROUP_CELLS * i + GROUP_TOTAL) <= 0
                         ):
                             more = True
                             break
-                    cursor[i] = groups[group, GROUP_CELLS * i + GROUP_HEAD]
-    return np.int64(times.shape[0]), written, np.int64(0)
+                    cursor[i] = load64(group, GROUP_CELLS * i + GROUP_HEAD)
+    return np.int64(changes), written, np.int64(0)

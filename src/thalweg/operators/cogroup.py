@@ -19,6 +19,7 @@ RULES = {
     "anti": kernel.ANTI,
     "mark": kernel.MARK,
     "mark not": kernel.MARK_NOT,
+    "outer": kernel.OUTER,
 }
 _FEW = 16
 _LITTLE = 1024
@@ -43,10 +44,12 @@ class CoGroupRows:
         self._definition = np.zeros((len(widths), 3), np.int64)
         place = key
         for number, (width, rule) in enumerate(zip(widths, rules, strict=True)):
-            own = width - key if rule in ("rows", "left") else 0
+            own = width - key if rule in ("rows", "left", "outer") else 0
             self._definition[number] = RULES[rule], own, place
             place += own if own or not rule.startswith("mark") else 1
         self.width = place
+        if "outer" in rules and list(rules) != ["rows", "outer"]:
+            raise ValueError("an outer input stands beside one input of rows")
         self._cells = int(self._definition[:, kernel.INPUT_CELLS].max())
         self._cursor = np.zeros(len(widths), np.int64)
         self._room = 256
@@ -67,6 +70,7 @@ class CoGroupRows:
         if len(news) == 1:
             ((number, changes),) = news
             source = np.full(len(changes), number, np.int64)
+            self._reserve(len(changes))
             return self._run(changes.time, changes.weight, source, self._padded(changes.rows))
         time = np.concatenate([changes.time for _, changes in news])
         weight = np.concatenate([changes.weight for _, changes in news])
@@ -75,6 +79,7 @@ class CoGroupRows:
         if (time[1:] < time[:-1]).any():
             order = np.argsort(time, kind="stable")
             time, weight, source, cells = time[order], weight[order], source[order], cells[order]
+        self._reserve(len(time))
         return self._run(time, weight, source, cells)
 
     def _padded(self, rows: Ints) -> Ints:
@@ -88,7 +93,7 @@ class CoGroupRows:
         return cells
 
     def _run(self, time: Ints, weight: Ints, source: Ints, cells: Ints, *, emit: bool = True) -> Changes:
-        self._reserve(len(time))
+        """Takes changes, for which there is room."""
         parts: list[Changes] = []
         start, wanted = 0, 0
         while start < len(time):
@@ -126,7 +131,9 @@ class CoGroupRows:
             self._load(number, rows, counts)
 
     def _kept(self, number: int) -> bool:
-        return bool(self._definition[number, kernel.INPUT_CELLS])
+        """Whether rows of an input are kept beyond their keys."""
+        rule, cells, _ = self._definition[number].tolist()
+        return cells > 0 and rule != kernel.OUTER
 
     def _live_groups(self) -> NDArray[np.bool_]:
         used = int(self._used[kernel.USED_GROUPS])
@@ -162,6 +169,7 @@ class CoGroupRows:
         """Keeps what a saved one kept."""
         self._reset(_FEW, _FEW)
         for number, (rows, counts) in enumerate(state["inputs"]):
+            self._reserve(len(rows))
             self._load(number, rows, counts)
 
     def live_ids(self) -> list[Ints]:

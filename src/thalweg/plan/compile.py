@@ -279,6 +279,8 @@ class _Compiler:
             names += added if not rule.startswith("mark") else [mark_of(branch.node)]
         if len(inputs) == 1:
             return scan
+        if rules == ["rows", "left"]:
+            rules = ["rows", "outer"]
         return CoGroup(tuple(inputs), tuple(rules), len(scan.names), tuple(names))
 
     def _branch(

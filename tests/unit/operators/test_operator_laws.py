@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -117,6 +118,25 @@ def cogroup(*rules: str) -> Case:
     return Case(make, product(*rules), len(rules))
 
 
+class Outer(CoGroupRows):
+    """An outer input beside rows that are their keys: the first terms of the first input."""
+
+    def __init__(self) -> None:
+        super().__init__([1, 2], ("rows", "outer"), 1)
+
+    def step(self, *inputs: Changes) -> Changes:
+        base, other = inputs
+        return super().step(Changes(base.time, base.weight, base.rows[:, :1]), other)
+
+
+def outer(base: Bag, other: Bag) -> Bag:
+    made: Bag = Counter(other)
+    keys = {row[0] for row, count in other.items() if count > 0}
+    for row, count in base.items():
+        made[row[0], ""] += count * (row[0] not in keys)
+    return made
+
+
 def table(arena: Arena) -> np.ndarray:
     rows = [[TERMS[0], TERMS[1]], [TERMS[0], ""], [TERMS[1], TERMS[2]]]
     return np.array([[arena.intern(t.encode()) if t else 0 for t in row] for row in rows], np.int64)
@@ -153,6 +173,7 @@ OPERATORS = {
     "semi join": cogroup("rows", "semi"),
     "anti join": cogroup("rows", "anti"),
     "mark": cogroup("rows", "mark"),
+    "outer join": Case(lambda arena: Outer(), outer, 2),
     "everything": cogroup("rows", "mark not", "left", "anti"),
 }
 cases = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATORS)
@@ -320,3 +341,34 @@ def test_memory_that_nothing_needs_is_given_back(case: Case, history: list[Signe
         assert operator.give_back(0)
     operator.clear()
     assert operator.held == 0
+
+
+@cases
+@pytest.mark.parametrize("batch", [1, 50, 3000])
+def test_thousands_of_rows_come_and_go_in_batches_of_any_size(case: Case, batch: int) -> None:
+    arena, random = Arena(), Random(7)
+    operator = case.make(arena)
+    names = [f"<http://ex/{k}>" for k in range(40)]
+    history: list[Signed] = []
+    there: list[tuple[int, Row]] = []
+    for time in range(3000 if batch > 1 else 300):
+        if there and random.random() < 0.4:
+            input, row = there.pop(random.randrange(len(there)))
+            history.append((time, -1, input, row))
+        else:
+            input, row = (
+                random.randrange(case.inputs),
+                (random.choice(names), random.choice([*names, *TERMS])),
+            )
+            there.append((input, row))
+            history.append((time, 1, input, row))
+    out: list[Signed] = []
+    for start in range(0, len(history), batch):
+        news = changes(arena, history[start : start + batch], case.inputs)
+        out += shown(arena, operator.step(*news))
+        if start % (7 * batch) == 0:
+            operator.give_back(0)
+    end = history[-1][0]
+    assert blurred(sums(out, end)) == blurred(
+        +case.result(*(sums(history, end, k) for k in range(case.inputs)))
+    )
