@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 
 # A room may import from itself and from the rooms to its left.
 ORDER = [
-    *("errors", "lines", "instants", "kernels", "rdf", "algebra", "lang", "plan", "operators"),
+    *("errors", "lines", "instants", "kernels", "rdf", "algebra", "lang", "expressions", "plan", "operators"),
     *("answers", "saving", "engine"),
     *("io", "spark", "testing", "demo", "bench", "warmup", "cli"),
 ]
@@ -27,6 +27,7 @@ NARROW = {
     "rdf": {"kernels", "errors", "instants", "lines"},
     "algebra": {"errors", "instants"},
     "lang": {"algebra", "errors", "instants", "lines"},
+    "expressions": {"algebra", "errors", "instants", "kernels", "rdf"},
     # The oracles and generators judge the engine: they must not lean on it.
     "testing": {"errors", "instants"},
 }

@@ -50,6 +50,8 @@ class Arena:
         self.head[kernel.MASK] = hash_mask
         self.slots = np.zeros(2 * _LEAST_SLOTS, dtype=np.int64)
         self.log = np.empty(_LEAST_LOG, dtype=np.uint8)
+        self.generation = 0
+        """How often terms have been dropped. Within one generation an id keeps its text."""
         self._make_pad(256)
         # Matching threads share an arena for what queries add to it: constants and new nodes.
         self._alone = Lock()
@@ -78,6 +80,7 @@ class Arena:
 
     def clear(self) -> None:
         """Drop all terms; the memory stays."""
+        self.generation += 1
         self.head[[kernel.USED, kernel.COUNT, kernel.COLLIDED]] = 0
         self.slots[:] = 0
 
@@ -280,6 +283,7 @@ class Arena:
 
     def compact(self, live: Ids) -> None:
         """Keep only these ids (any order, may repeat) and the texts that collisions make them need."""
+        self.generation += 1
         flags = np.zeros(self.slots.size // 2, dtype=np.uint8)
         kernel.mark(self.slots, np.ascontiguousarray(live, dtype=np.int64).ravel(), flags)
         if self.head[kernel.COLLIDED]:

@@ -1,0 +1,149 @@
+"""Evaluation by distinct rows: each combination of terms is evaluated once, and remembered within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.expressions import Expression
+from thalweg.expressions import comparing
+from thalweg.expressions.compiling import Compiler, Evaluation, Row, row_digest
+from thalweg.expressions.values import ExpressionError, Value, parse
+from thalweg.rdf.arena import Arena
+
+MOST_ENTRIES = 1 << 16
+"""Entries that a memo keeps between calls."""
+
+_ENTRY_BYTES = 120
+"""About what an entry takes: a key, a result and their place in the table."""
+
+Ids = NDArray[np.int64]
+
+
+class Terms:
+    """The values of terms by id, shared by the memos of one evaluator; dropped when the arena drops terms."""
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self._generation = arena.generation
+        self._values: dict[int, Value] = {}
+
+    def refresh(self) -> bool:
+        """Forget everything if ids may have lost or changed their texts; whether that was so."""
+        if self._generation == self.arena.generation:
+            return False
+        self._generation = self.arena.generation
+        self._values.clear()
+        return True
+
+    def values(self, ids: Sequence[int]) -> list[Value | None]:
+        """The values of ids; None for an unbound variable."""
+        known = self._values
+        if missing := list({id_ for id_ in ids if id_ and id_ not in known}):
+            if len(known) > MOST_ENTRIES:
+                known.clear()
+                missing = list({id_ for id_ in ids if id_})
+            known.update(zip(missing, map(parse, self.arena.texts(missing)), strict=True))
+        return [known.get(id_) for id_ in ids]
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the values take."""
+        return 3 * _ENTRY_BYTES * len(self._values)
+
+
+class Memo:
+    """One expression, evaluated for the distinct rows of the variables that it uses.
+
+    `outcome` turns a value, or None for an error, into the number that is the result. `identity` are the columns of
+    the row whose texts make it the row that it is, for functions such as RAND; then nothing is remembered.
+    """
+
+    def __init__(
+        self,
+        expression: Expression,
+        compiler: Compiler,
+        columns: Sequence[int],
+        terms: Terms,
+        outcome: Callable[[Value | None], int],
+        *,
+        identity: Sequence[int] | None = None,
+        salt: bytes = b"",
+    ) -> None:
+        self._evaluate: Evaluation = compiler.compile(expression)
+        self._width = len(compiler.places)
+        self._columns = list(columns)
+        self._terms = terms
+        self._outcome = outcome
+        self._identity = None if identity is None else list(identity)
+        self._salt = salt
+        self._known: dict[Hashable, int] = {}
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the remembered results take."""
+        return (_ENTRY_BYTES + 36 * len(self._columns)) * len(self._known)
+
+    def clear(self) -> None:
+        """Forget all results."""
+        self._known.clear()
+
+    def results(self, rows: Ids) -> Ids:
+        """The result of each row."""
+        if self._identity is not None:
+            return self._row_by_row(rows)
+        if not self._columns:
+            return np.full(len(rows), self._one({}), dtype=np.int64)
+        columns = [rows[:, column].tolist() for column in self._columns]
+        keys: list[Hashable] = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+        known = self._known
+        new = [key for key in dict.fromkeys(keys) if key not in known]
+        if new:
+            if len(known) + len(new) > MOST_ENTRIES:
+                # Some results of this call may be among those that go.
+                known.clear()
+                new = list(dict.fromkeys(keys))
+            self._learn(new)
+        found = np.fromiter(map(known.__getitem__, keys), dtype=np.int64, count=len(keys))
+        if len(known) > MOST_ENTRIES:
+            known.clear()
+        return found
+
+    def _learn(self, keys: list[Hashable]) -> None:
+        columns: list[Any] = [keys] if len(self._columns) == 1 else list(zip(*cast(Any, keys), strict=True))
+        values = [self._terms.values(column) for column in columns]
+        for place, key in enumerate(keys):
+            row = {column: values[k][place] for k, column in enumerate(self._columns)}
+            self._known[key] = self._one(row)
+
+    def _one(self, values: dict[int, Value | None], digest: bytes = b"") -> int:
+        row: list[Value | None] = [None] * self._width
+        for column, value in values.items():
+            row[column] = value
+        try:
+            found: Value | None = self._evaluate(Row(row, digest))
+        except ExpressionError:
+            found = None
+        return self._outcome(found)
+
+    def _row_by_row(self, rows: Ids) -> Ids:
+        assert self._identity is not None
+        results = np.zeros(len(rows), dtype=np.int64)
+        for k, row in enumerate(rows.tolist()):
+            texts = ["" if not row[c] else self._terms.arena.text(row[c]) for c in self._identity]
+            values = self._terms.values([row[c] for c in self._columns])
+            results[k] = self._one(
+                dict(zip(self._columns, values, strict=True)), row_digest(self._salt, texts)
+            )
+        return results
+
+
+def truth_code(value: Value | None) -> int:
+    """1 for true, 0 for false, -1 for an error."""
+    try:
+        return -1 if value is None else int(comparing.truth(value))
+    except ExpressionError:
+        return -1
