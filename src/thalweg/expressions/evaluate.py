@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,26 @@ from thalweg.algebra.expressions import Call, Constant, Expression, Variable, va
 from thalweg.expressions.compiling import Compiler
 from thalweg.expressions.memo import Memo, Terms, truth_code
 from thalweg.expressions.values import FALSE, TRUE, Value
+from thalweg.expressions.vectors import Batch, Vectoriser
 from thalweg.rdf.arena import Arena
 
 Ids = NDArray[np.int64]
 
+_CONDITIONS = frozenset(
+    {"AND", "OR", "NOT", "=", "!=", "<", ">", "<=", ">=", "IN", "NOT IN", "BOUND", "SAMETERM"}
+    | {
+        "ISIRI",
+        "ISBLANK",
+        "ISLITERAL",
+        "ISNUMERIC",
+        "REGEX",
+        "CONTAINS",
+        "STRSTARTS",
+        "STRENDS",
+        "LANGMATCHES",
+    }
+)
+"""Operators and functions whose values are booleans."""
 _IDENTIFIED = frozenset({"RAND", "UUID", "STRUUID", "BNODE"})
 
 
@@ -30,7 +46,7 @@ class Evaluator:
     >>> larger = Evaluator(Call(">", (Variable("v"), five)), ["v"], arena)
     >>> rows = np.array([[arena.intern(b'"7.5"^^<http://www.w3.org/2001/XMLSchema#decimal>')], [arena.intern(b'"7"')]])
     >>> larger.holds(rows), larger.tier
-    (array([ True, False]), 'memo')
+    (array([ True, False]), 'vectorised')
     """
 
     def __init__(
@@ -52,50 +68,45 @@ class Evaluator:
         used = set(variables_of(expression)) | (set(identifying) if self._row_by_row else set())
         self.variables = tuple(name for name in self.names if name in used)
         """Names of the columns that the result depends on."""
+        self._identifying = identifying
+        self._salt = salt
         self._compiler = Compiler(self.names, now)
         self._terms = Terms(arena)
-        columns = [self.names.index(name) for name in variables_of(expression) if name in self.names]
-        self._identity = [self.names.index(name) for name in identifying] if self._row_by_row else None
-        self._salt = salt
-        self._truths = Memo(
-            expression,
-            self._compiler,
-            columns,
-            self._terms,
-            truth_code,
-            identity=self._identity,
-            salt=salt,
+        self._memos: list[Memo] = []
+        vectoriser = Vectoriser(self.names, arena, lambda part: self._memo(part, truth_code))
+        self._condition = vectoriser.condition(expression)
+        self._is_condition = isinstance(expression, Call) and expression.name in _CONDITIONS
+        self._ids = None if self._is_condition else self._memo(expression, self._interned)
+        self._truth_ids = np.array(
+            [arena.intern(text.text.encode()) for text in (FALSE, TRUE)], dtype=np.int64
         )
-        self._ids = Memo(
-            expression,
-            self._compiler,
-            columns,
-            self._terms,
-            self._interned,
-            identity=self._identity,
-            salt=salt,
-        )
+        constants = (found.value.text for found in walk(expression) if isinstance(found, Constant))
         self._constants = np.array(
-            [
-                arena.intern(text.encode())
-                for text in (
-                    TRUE.text,
-                    FALSE.text,
-                    *(found.value.text for found in walk(expression) if isinstance(found, Constant)),
-                )
-            ],
+            [*self._truth_ids, *vectoriser.kept, *(arena.intern(text.encode()) for text in constants)],
             dtype=np.int64,
         )
+        if self._row_by_row:
+            self.tier = "rows"
+        elif vectoriser.leaves or not (self._is_condition or isinstance(expression, Variable | Constant)):
+            self.tier = "memo"
+        else:
+            self.tier = "vectorised"
+        """How rows are evaluated: `vectorised`, `memo` (by distinct terms, wholly or in part) or `rows` (each one)."""
 
-    @property
-    def tier(self) -> str:
-        """How rows are evaluated: `vectorised`, `memo` (by distinct terms) or `rows` (each on its own)."""
-        return "rows" if self._row_by_row else "memo"
+    def _memo(self, expression: Expression, outcome: Callable[[Value | None], int]) -> Memo:
+        called = {found.name for found in walk(expression) if isinstance(found, Call)}
+        identity = [self.names.index(name) for name in self._identifying] if called & _IDENTIFIED else None
+        columns = [self.names.index(name) for name in variables_of(expression) if name in self.names]
+        memo = Memo(
+            expression, self._compiler, columns, self._terms, outcome, identity=identity, salt=self._salt
+        )
+        self._memos.append(memo)
+        return memo
 
     @property
     def nbytes(self) -> int:
         """About how many bytes the evaluator keeps."""
-        return self._constants.nbytes + self._truths.nbytes + self._ids.nbytes + self._terms.nbytes
+        return self._constants.nbytes + self._terms.nbytes + sum(memo.nbytes for memo in self._memos)
 
     def live_ids(self) -> Ids:
         """The ids that must keep their texts: those of the constants. What is remembered goes with the terms."""
@@ -113,20 +124,23 @@ class Evaluator:
             if self.expression.name not in self.names:
                 return np.zeros(len(rows), dtype=np.int64)
             return np.ascontiguousarray(rows[:, self.names.index(self.expression.name)])
-        return self._ids.results(rows)
+        if self._ids is not None:
+            return self._ids.results(rows)
+        truths = self._condition(Batch(rows, self.arena), None)
+        return np.where(truths < 0, 0, self._truth_ids[truths])
 
     def holds(self, rows: Ids) -> NDArray[np.bool_]:
         """For each row whether the effective boolean value is true; an error is not."""
         self._refresh()
-        return self._truths.results(rows) == 1
+        return self._condition(Batch(rows, self.arena), None) == 1
 
     def _refresh(self) -> None:
         if self._terms.refresh():
             self._forget()
 
     def _forget(self) -> None:
-        self._truths.clear()
-        self._ids.clear()
+        for memo in self._memos:
+            memo.clear()
 
     def _interned(self, value: Value | None) -> int:
         return 0 if value is None else self.arena.intern(value.text.encode())

@@ -15,6 +15,7 @@ from thalweg.kernels.bits import SLACK
 from thalweg.kernels.checking import address_of
 from thalweg.kernels.nodes import NODE, name_nodes
 from thalweg.kernels.texts import front_code, front_decode
+from thalweg.kernels.values import read_values
 
 Ids = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -164,6 +165,20 @@ class Arena:
             places = np.empty((ids.size, 2), dtype=np.int64)
             kernel.locate(self.slots, self.log, np.ascontiguousarray(ids), places)
             return self.log[places[:, 0]]
+
+    def numbers(self, ids: Ids) -> tuple[NDArray[np.int8], NDArray[np.float64]]:
+        """For each id the kind of its term and the number that it stands for, as `kernels.values` defines them.
+
+        >>> arena = Arena()
+        >>> half = arena.intern(b'"0.5"^^<http://www.w3.org/2001/XMLSchema#decimal>')
+        >>> arena.numbers(np.array([half]))[1]
+        array([0.5])
+        """
+        kinds = np.empty(ids.size, dtype=np.int8)
+        numbers = np.empty(ids.size, dtype=np.float64)
+        with self._alone:
+            read_values(self.slots, self.log, np.ascontiguousarray(ids), kinds, numbers)
+        return kinds, numbers
 
     def nodes(self, name: str, rows: Ids) -> Ids:
         """For each row of ids the blank node of that name: one text for equal rows, in all arenas.
