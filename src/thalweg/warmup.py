@@ -93,7 +93,10 @@ _BODIES = (
 
 def main() -> None:
     """Run small streams through every door once."""
+    from thalweg.algebra.expressions import Call, Constant, Variable
+    from thalweg.algebra.terms import Const
     from thalweg.engine import Session
+    from thalweg.expressions.evaluate import Evaluator
     from thalweg.io.files import ReadOptions, read_events
     from thalweg.rdf.arena import Arena
     from thalweg.rdf.chunk import Chunk
@@ -130,6 +133,8 @@ def main() -> None:
             chunk = Reader(packer, session.prune(), syntax="nt", source=stream).read(plain.read_bytes())
             Chunk.unpack(chunk.pack(packer), session.arena)
             packer.compact(chunk.s)
+            number = Constant(Const.literal("1", datatype=f"{XSD}integer"))
+            Evaluator(Call(">", (Variable("x"), number)), ["x"], session.arena).holds(chunk.o[:, None])
     print(f"Kernels are ready ({time.monotonic() - begin:.0f} s).")
 
 

@@ -56,8 +56,6 @@ def to_string(value: Value) -> Value:
         return string("true" if value.value else "false")
     if value.kind in (DATE_TIME, DATE, TIME, DURATION):
         return string(temporal.show(value.value, value.datatype[len(XSD) :]))
-    if value.is_literal and not value.language:
-        return string(value.content)
     raise ExpressionError(_FAILED)
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from thalweg.algebra.expressions import Call, Constant, Expression, Variable, variables_of, walk
 from thalweg.expressions.compiling import Compiler
 from thalweg.expressions.memo import Memo, Terms, truth_code
+from thalweg.expressions.programs import Condition
 from thalweg.expressions.values import FALSE, TRUE, Value
-from thalweg.expressions.vectors import Batch, Vectoriser
 from thalweg.rdf.arena import Arena
 
 Ids = NDArray[np.int64]
@@ -73,21 +73,18 @@ class Evaluator:
         self._compiler = Compiler(self.names, now)
         self._terms = Terms(arena)
         self._memos: list[Memo] = []
-        vectoriser = Vectoriser(self.names, arena, lambda part: self._memo(part, truth_code))
-        self._condition = vectoriser.condition(expression)
-        self._is_condition = isinstance(expression, Call) and expression.name in _CONDITIONS
-        self._ids = None if self._is_condition else self._memo(expression, self._interned)
-        self._truth_ids = np.array(
-            [arena.intern(text.text.encode()) for text in (FALSE, TRUE)], dtype=np.int64
+        self._condition = Condition(expression, self.names, arena, lambda part: self._memo(part, truth_code))
+        is_condition = isinstance(expression, Call) and expression.name in _CONDITIONS
+        self._ids = None if is_condition else self._memo(expression, self._interned)
+        texts = (
+            FALSE.text,
+            TRUE.text,
+            *(found.value.text for found in walk(expression) if isinstance(found, Constant)),
         )
-        constants = (found.value.text for found in walk(expression) if isinstance(found, Constant))
-        self._constants = np.array(
-            [*self._truth_ids, *vectoriser.kept, *(arena.intern(text.encode()) for text in constants)],
-            dtype=np.int64,
-        )
+        self._constants = np.array([arena.intern(text.encode()) for text in texts], dtype=np.int64)
         if self._row_by_row:
             self.tier = "rows"
-        elif vectoriser.leaves or not (self._is_condition or isinstance(expression, Variable | Constant)):
+        elif self._condition.leaves or not (is_condition or isinstance(expression, Variable | Constant)):
             self.tier = "memo"
         else:
             self.tier = "vectorised"
@@ -106,11 +103,12 @@ class Evaluator:
     @property
     def nbytes(self) -> int:
         """About how many bytes the evaluator keeps."""
-        return self._constants.nbytes + self._terms.nbytes + sum(memo.nbytes for memo in self._memos)
+        kept = self._constants.nbytes + self._condition.program.nbytes + self._terms.nbytes
+        return kept + sum(memo.nbytes for memo in self._memos)
 
     def live_ids(self) -> Ids:
         """The ids that must keep their texts: those of the constants. What is remembered goes with the terms."""
-        return self._constants
+        return np.concatenate((self._constants, self._condition.program.constant_ids))
 
     def set_now(self, now: int | None) -> None:
         """Set the instant of NOW() for the calls that follow."""
@@ -126,13 +124,13 @@ class Evaluator:
             return np.ascontiguousarray(rows[:, self.names.index(self.expression.name)])
         if self._ids is not None:
             return self._ids.results(rows)
-        truths = self._condition(Batch(rows, self.arena), None)
-        return np.where(truths < 0, 0, self._truth_ids[truths])
+        truths = self._condition.truths(rows)
+        return np.where(truths < 0, 0, self._constants[truths])
 
     def holds(self, rows: Ids) -> NDArray[np.bool_]:
         """For each row whether the effective boolean value is true; an error is not."""
         self._refresh()
-        return self._condition(Batch(rows, self.arena), None) == 1
+        return self._condition.truths(rows) == 1
 
     def _refresh(self) -> None:
         if self._terms.refresh():

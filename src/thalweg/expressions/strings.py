@@ -10,7 +10,6 @@ from urllib.parse import quote
 from thalweg.expressions import regexes
 from thalweg.expressions.resolving import resolved
 from thalweg.expressions.values import (
-    FALSE,
     INTEGER,
     IRI,
     LANG,
@@ -178,9 +177,7 @@ def langmatches(tag: Value, range_: Value) -> Value:
     found, wanted = simple(tag).lower(), simple(range_).lower()
     if wanted == "*":
         return boolean(found != "")
-    if not found:
-        return FALSE
-    return boolean(found == wanted or found.startswith(f"{wanted}-"))
+    return boolean(found == wanted or (wanted != "" and found.startswith(f"{wanted}-")))
 
 
 def regex(text: Value, pattern: Value, flags: Value | None = None) -> Value:

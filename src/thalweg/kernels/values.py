@@ -260,17 +260,6 @@ def value_at(record):
 
 
 @njit(cache=True, nogil=True)
-def value_of(slots_at, last, log_at, id_):
-    """The kind and the number of an id; NONE if it is 0 or unknown."""
-    offset = np.int64(-1)
-    if id_ != 0:
-        offset = find(slots_at, last, id_)
-    if offset < 0:
-        return NONE, 0.0
-    return value_at(log_at + offset)
-
-
-@njit(cache=True, nogil=True)
 def read_values(slots, log, ids, kinds, numbers):
     """Fills in the kind and the number of each id."""
     slots_at = address(slots)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from thalweg.kernels import arena as kernel
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.checking import address_of
+from thalweg.kernels.conditions import decide
 from thalweg.kernels.nodes import NODE, name_nodes
 from thalweg.kernels.texts import front_code, front_decode
 from thalweg.kernels.values import read_values
@@ -144,8 +145,9 @@ class Arena:
 
     def _decoded(self, distinct: Ids) -> list[str]:
         places = np.empty((distinct.size, 2), dtype=np.int64)
-        kernel.locate(self.slots, self.log, distinct, places)
-        log = self.log.data
+        with self._alone:
+            kernel.locate(self.slots, self.log, distinct, places)
+            log = self.log.data
         decoded = [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
         if "" in decoded:  # the text of no term
             raise KeyError(f"the arena has no term {distinct[decoded.index('')]}")
@@ -179,6 +181,13 @@ class Arena:
         with self._alone:
             read_values(self.slots, self.log, np.ascontiguousarray(ids), kinds, numbers)
         return kinds, numbers
+
+    def decide(
+        self, program: Iterable[NDArray[Any]], rows: Ids, leaves: NDArray[np.int8], truths: NDArray[np.int8]
+    ) -> None:
+        """Run a program of `kernels.conditions` on rows of ids, and fill in their truths."""
+        with self._alone:
+            decide(*program, rows, leaves, self.slots, self.log, truths)
 
     def nodes(self, name: str, rows: Ids) -> Ids:
         """For each row of ids the blank node of that name: one text for equal rows, in all arenas.
