@@ -98,7 +98,7 @@ def show_instant(us: int) -> str:
     """
     days, rest = divmod(int(us), _DAY)
     seconds, fraction = divmod(rest, 1_000_000)
-    year, month, day = _civil(days)
+    year, month, day = civil_day(days)
     shown_year = f"{year:04d}" if year >= 0 else f"-{-year:04d}"
     digits = f".{fraction:06d}".rstrip("0") if fraction else ""
     clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
@@ -113,7 +113,7 @@ def _date_time(text: str) -> int:
     month, day, hour, minute, second = (int(match[i]) for i in range(2, 7))
     fraction = int((match[7] or "0")[:6].ljust(6, "0"))
     midnight = (hour, minute, second, fraction) == (24, 0, 0, 0)
-    if not (1 <= month <= 12 and 1 <= day <= _days_in_month(year, month)):
+    if not (1 <= month <= 12 and 1 <= day <= days_in_month(year, month)):
         raise ValueError(f"not an instant: {text[:60]!r} has no such day")
     if not midnight and not (hour <= 23 and minute <= 59 and second <= 59):
         raise ValueError(f"not an instant: {text[:60]!r} has no such time of day")
@@ -123,7 +123,7 @@ def _date_time(text: str) -> int:
         if minutes > 59 or hours * 60 + minutes > 14 * 60:
             raise ValueError(f"not an instant: {text[:60]!r} has no such time zone")
         zone = (hours * 60 + minutes) * (-1 if match[8][0] == "-" else 1)
-    seconds = _days(year, month, day) * 86_400 + hour * 3600 + (minute - zone) * 60 + second
+    seconds = day_number(year, month, day) * 86_400 + hour * 3600 + (minute - zone) * 60 + second
     return seconds * 1_000_000 + fraction
 
 
@@ -145,13 +145,14 @@ def _length(us: int, written: str) -> int:
     return us
 
 
-def _days_in_month(year: int, month: int) -> int:
+def days_in_month(year: int, month: int) -> int:
+    """Days of a month in the proleptic Gregorian calendar."""
     if month == 2:
         return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
     return 30 if month in (4, 6, 9, 11) else 31
 
 
-def _days(year: int, month: int, day: int) -> int:
+def day_number(year: int, month: int, day: int) -> int:
     """Days from the epoch, proleptic Gregorian; years begin in March so that the leap day comes last."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
@@ -159,7 +160,12 @@ def _days(year: int, month: int, day: int) -> int:
     return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
 
 
-def _civil(days: int) -> tuple[int, int, int]:
+def civil_day(days: int) -> tuple[int, int, int]:
+    """Year, month and day of a number of days from the epoch.
+
+    >>> civil_day(day_number(2024, 2, 29))
+    (2024, 2, 29)
+    """
     era, of_era = divmod(days + 719_468, 146_097)
     year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * year + year // 4 - year // 100)

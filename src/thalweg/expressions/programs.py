@@ -132,7 +132,11 @@ class Builder:
             for arg in args:
                 self._term(arg)
             self._step(_COMPARISONS[name])
-        elif name == "SAMETERM" and all(isinstance(arg, Variable | Constant) for arg in args):
+        elif (
+            name == "SAMETERM"
+            and not any(isinstance(arg, Call) for arg in args)
+            and all(map(self._is_term, args))
+        ):
             for arg in args:
                 self._term(arg)
             self._step(kernel.SAME)

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal, Inexact, InvalidOperation
 
+from thalweg.instants import civil_day, day_number, days_in_month
+
 _EXACT = Context(prec=200, traps=[Inexact, InvalidOperation])
 _LONGEST = 100
 """Characters of a date, time or duration. What is longer has no value."""
@@ -45,7 +47,7 @@ class Moment:
     @property
     def day(self) -> tuple[int, int, int]:
         """Year, month and day."""
-        return _civil(int(self.local.to_integral_value("ROUND_FLOOR")) // _ALL_DAY)
+        return civil_day(int(self.local.to_integral_value("ROUND_FLOOR")) // _ALL_DAY)
 
     @property
     def clock(self) -> tuple[int, int, Decimal]:
@@ -95,9 +97,9 @@ def _moment(
     year: str, month: str, day: str, hour: str, minute: str, second: str, zone: str | None
 ) -> Moment | None:
     y, m, d = int(year), int(month), int(day)
-    if d > _days_in_month(y, m):
+    if d > days_in_month(y, m):
         return None
-    whole = _days(y, m, d) * _ALL_DAY + int(hour) * 3600 + int(minute) * 60
+    whole = day_number(y, m, d) * _ALL_DAY + int(hour) * 3600 + int(minute) * 60
     local = _EXACT.add(Decimal(whole), Decimal(second))
     return Moment(local, _minutes(zone), zone or "")
 
@@ -161,14 +163,14 @@ def shifted(moment: Moment, by: Duration, sign: int, datatype: str) -> Moment | 
             return None
         year, month, day = moment.day
         years, month0 = divmod(year * 12 + month - 1 + sign * by.months, 12)
-        day = min(day, _days_in_month(years, month0 + 1))
-        moved = _days(years, month0 + 1, day) - _days(*moment.day)
+        day = min(day, days_in_month(years, month0 + 1))
+        moved = day_number(years, month0 + 1, day) - day_number(*moment.day)
         local = _EXACT.add(local, Decimal(moved * _ALL_DAY))
     local = (_EXACT.add if sign > 0 else _EXACT.subtract)(local, by.seconds)
     if datatype == "date":
         local = Decimal(int(local.to_integral_value("ROUND_FLOOR")) // _ALL_DAY * _ALL_DAY)
     elif datatype == "time":
-        start = _days(1972, 12, 31) * _ALL_DAY
+        start = day_number(1972, 12, 31) * _ALL_DAY
         whole = int(local.to_integral_value("ROUND_FLOOR"))
         local = _EXACT.add(local, Decimal(start - whole + (whole - start) % _ALL_DAY))
     return replace(moment, local=local)
@@ -214,27 +216,3 @@ def _show_duration(value: Duration, datatype: str) -> str:
     if not date and not clock:
         return "P0M" if datatype == "yearMonthDuration" else "PT0S"
     return f"{'-' if negative else ''}P{date}{'T' + clock if clock else ''}"
-
-
-def _days_in_month(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days from the epoch, proleptic Gregorian; years begin in March so that the leap day comes last."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
-
-
-def _civil(days: int) -> tuple[int, int, int]:
-    era, of_era = divmod(days + 719_468, 146_097)
-    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month = month + 3 if month < 10 else month - 9
-    return year + era * 400 + (month <= 2), month, day

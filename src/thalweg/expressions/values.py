@@ -165,13 +165,14 @@ def literal(lexical: str, datatype: str) -> Value:
 def _value(kind: int, lexical: str, datatype: str) -> Any:
     """The value of a lexical form without space around it; None if there is none."""
     if kind == INTEGER:
-        if not _INTEGER.fullmatch(lexical) or len(lexical) > MOST_DIGITS + 1:
+        if not _INTEGER.fullmatch(lexical) or len(lexical.lstrip("+-")) > MOST_DIGITS:
             return None
         number = int(lexical)
         low, high = _RANGES[datatype]
         return None if (low is not None and number < low) or (high is not None and number > high) else number
     if kind == DECIMAL:
-        return Decimal(lexical) if _DECIMAL.fullmatch(lexical) and len(lexical) <= MOST_DIGITS + 2 else None
+        short = len(lexical.lstrip("+-").replace(".", "", 1)) <= MOST_DIGITS
+        return Decimal(lexical) if short and _DECIMAL.fullmatch(lexical) else None
     if kind in (FLOAT, DOUBLE):
         if not _DOUBLE.fullmatch(lexical):
             return None
@@ -230,7 +231,7 @@ def decimal(value: Decimal) -> Value:
     text = f"{value:f}"
     if "." in text:
         text = text.rstrip("0").rstrip(".")
-    if len(text) > MOST_DIGITS + 2:
+    if len(text.lstrip("-").replace(".", "", 1)) > MOST_DIGITS:
         raise ExpressionError(f"a decimal of more than {MOST_DIGITS} digits")
     return Value(DECIMAL, "0" if text in ("-0", "") else text, value, XSD + "decimal")
 
