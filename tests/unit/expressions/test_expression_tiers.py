@@ -1,0 +1,139 @@
+"""All ways of evaluation give the same results: the kernel, the memo, and one row after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from asking import read
+from hypothesis import example, given
+from random_expressions import NAMES, TERMS, XSD, expressions, rows
+
+from thalweg.algebra.expressions import Call, Constant, Expression, Variable
+from thalweg.algebra.terms import Const
+from thalweg.expressions import memo
+from thalweg.expressions.comparing import truth
+from thalweg.expressions.compiling import Compiler, Row
+from thalweg.expressions.evaluate import Evaluator
+from thalweg.expressions.values import ExpressionError, parse
+from thalweg.rdf.arena import Arena
+
+Rows = list[tuple[str | None, ...]]
+
+
+def one_by_one(expression: Expression, texts: Rows) -> tuple[list[str | None], list[bool]]:
+    """Values and truths by the compiled function, for each row on its own."""
+    evaluate = Compiler(NAMES).compile(expression)
+    values: list[str | None] = []
+    truths: list[bool] = []
+    for row in texts:
+        try:
+            value = evaluate(Row([None if text is None else parse(text) for text in row]))
+        except ExpressionError:
+            values.append(None)
+            truths.append(False)
+            continue
+        values.append(value.text)
+        try:
+            truths.append(truth(value))
+        except ExpressionError:
+            truths.append(False)
+    return values, truths
+
+
+def interned(arena: Arena, texts: Rows) -> np.ndarray:
+    ids = [[0 if text is None else arena.intern(text.encode()) for text in row] for row in texts]
+    return np.array(ids, dtype=np.int64).reshape(-1, len(NAMES))
+
+
+def shown(arena: Arena, ids: np.ndarray) -> list[str | None]:
+    return [arena.text(id_) if id_ else None for id_ in ids.tolist()]
+
+
+@given(expressions, rows)
+@example(Call("<", (Variable("a"), Constant(Const(TERMS[0])))), [(text, None, None) for text in TERMS])
+def test_rows_together_have_the_results_that_they_have_alone(expression: Expression, texts: Rows) -> None:
+    arena = Arena()
+    evaluator = Evaluator(expression, NAMES, arena)
+    ids = interned(arena, texts)
+    values, truths = one_by_one(expression, texts)
+    for _ in range(2):  # the second time from the memo
+        assert shown(arena, evaluator.values(ids)) == values
+        assert evaluator.holds(ids).tolist() == truths
+
+
+@pytest.mark.parametrize("name", ["=", "!=", "<", ">", "<=", ">=", "SAMETERM", "+", "-", "*", "/"])
+def test_every_pair_of_terms_has_the_same_result_in_the_kernel(name: str) -> None:
+    pairs: Rows = [(first, second, None) for first in TERMS for second in TERMS]
+    operation = Call(name, (Variable("a"), Variable("b")))
+    # The sum of two terms is compared, so that the kernel computes it.
+    zero = Constant(Const(f'"0"^^<{XSD}integer>'))
+    expression = Call("<", (zero, operation)) if name in "+-*/" else operation
+    arena = Arena()
+    evaluator = Evaluator(expression, NAMES, arena)
+    assert evaluator.tier == "vectorised"
+    assert shown(arena, evaluator.values(interned(arena, pairs))) == one_by_one(expression, pairs)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "tier"),
+    [
+        ("?a > 5 && ?b < 10", "vectorised"),
+        ("?a + 1 > ?b * 2 || !bound(?c)", "vectorised"),
+        ("?a IN (1, 2) && isIRI(?b) && sameTerm(?a, ?b)", "vectorised"),
+        ("?a", "vectorised"),
+        ('?a > 5 && regex(?b, "x")', "memo"),
+        ("str(?a)", "memo"),
+        ("?a + 1", "memo"),
+        ("rand() < 0.5", "rows"),
+    ],
+)
+def test_the_tier_is_known_without_data(text: str, tier: str) -> None:
+    assert Evaluator(read(text), NAMES, Arena()).tier == tier
+
+
+@given(expressions, rows)
+def test_ids_that_collide_and_arenas_that_are_compacted_change_no_result(
+    expression: Expression, texts: Rows
+) -> None:
+    arena = Arena(hash_mask=0x7)
+    evaluator = Evaluator(expression, NAMES, arena)
+    first, second = texts[: len(texts) // 2], texts[len(texts) // 2 :]
+    for part in (first, second, first):
+        ids = interned(arena, part)
+        values, truths = one_by_one(expression, part)
+        assert shown(arena, evaluator.values(ids)) == values
+        assert evaluator.holds(ids).tolist() == truths
+        arena.compact(evaluator.live_ids())
+
+
+def test_a_memo_keeps_no_texts_alive_and_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memo, "MOST_ENTRIES", 100)
+    arena = Arena()
+    evaluator = Evaluator(read("strlen(str(?a))"), NAMES, arena)
+    kept = len(arena)
+    empty = evaluator.nbytes
+    for start in range(0, 1000, 50):
+        texts: Rows = [(f'"{"x" * k}"', None, None) for k in range(start, start + 50)]
+        found = shown(arena, evaluator.values(interned(arena, texts)))
+        assert found == [f'"{k}"^^<{XSD}integer>' for k in range(start, start + 50)]
+        assert evaluator.nbytes - empty < 100 * 1000
+    more: Rows = [(f'"{"y" * k}"', None, None) for k in range(500)]
+    assert shown(arena, evaluator.values(interned(arena, more))) == [
+        f'"{k}"^^<{XSD}integer>' for k in range(500)
+    ]
+    arena.compact(evaluator.live_ids())
+    assert len(arena) == kept
+
+
+def test_an_expensive_part_is_evaluated_only_where_it_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "thalweg.expressions.strings.regexes.matches",
+        lambda text, pattern, flags="": bool(asked.append(text)) or text == "b",
+    )
+    arena = Arena()
+    evaluator = Evaluator(read('?a > 5 && regex(?b, "x")'), NAMES, arena)
+    numbers = [f'"{n}"^^<{XSD}integer>' for n in (1, 6, 7, 8)]
+    texts: Rows = list(zip(numbers, ['"a"', '"b"', '"b"', '"c"'], [None] * 4, strict=True))
+    assert evaluator.holds(interned(arena, texts)).tolist() == [False, True, True, False]
+    assert sorted(asked) == ["b", "c"]
