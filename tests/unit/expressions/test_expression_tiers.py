@@ -137,3 +137,41 @@ def test_an_expensive_part_is_evaluated_only_where_it_matters(monkeypatch: pytes
     texts: Rows = list(zip(numbers, ['"a"', '"b"', '"b"', '"c"'], [None] * 4, strict=True))
     assert evaluator.holds(interned(arena, texts)).tolist() == [False, True, True, False]
     assert sorted(asked) == ["b", "c"]
+
+
+def test_every_term_is_looked_for_in_every_set_as_in_a_single_row() -> None:
+    texts: Rows = [*((term, None, None) for term in TERMS), (None, None, None)]
+    constants = [Constant(Const(term)) for term in TERMS if not term.startswith("_")]
+    arena = Arena()
+    ids = interned(arena, texts)
+    for first, second in zip(constants, [*constants[7:], *constants[:7]], strict=True):
+        for name in ("IN", "NOT IN"):
+            expression = Call(name, (Variable("a"), first, second))
+            found = shown(arena, Evaluator(expression, NAMES, arena).values(ids))
+            assert found == one_by_one(expression, texts)[0], expression
+
+
+def test_what_is_remembered_goes_when_the_arena_drops_terms() -> None:
+    arena = Arena()
+    evaluator = Evaluator(read('concat(?a, "x")'), NAMES, arena)
+    texts: Rows = [('"a"', None, None)]
+    for _ in range(2):
+        # The result has been dropped with the row: its id means nothing any more.
+        assert shown(arena, evaluator.values(interned(arena, texts))) == ['"ax"']
+        arena.compact(evaluator.live_ids())
+
+
+def test_an_id_that_gets_another_text_gets_another_value() -> None:
+    fresh = {text: Arena(hash_mask=0xF).intern(text.encode()) for text in (f'"{k}"' for k in range(100))}
+    one, other = next(
+        (a, b) for a in fresh for b in fresh if a != b and fresh[a] == fresh[b] and len(a) != len(b)
+    )
+    arena = Arena(hash_mask=0xF)
+    evaluator = Evaluator(Call("STRLEN", (Variable("a"),)), NAMES, arena)
+    lengths = []
+    for text in (one, other):
+        arena.clear()
+        ids = interned(arena, [(text, None, None)])
+        assert ids[0, 0] == fresh[text]
+        lengths.append(shown(arena, evaluator.values(ids)))
+    assert lengths == [[f'"{len(text) - 2}"^^<{XSD}integer>'] for text in (one, other)]
