@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from thalweg.algebra.terms import Const
+from thalweg.algebra.terms import quoted
 from thalweg.expressions import temporal
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -119,9 +119,9 @@ class Value:
             return f"<{self.content}>"
         if self.kind == BLANK:
             return f"_:{self.content}"
-        return Const.literal(
-            self.content, datatype=self.datatype or None, language=self.language or None
-        ).text
+        if self.language:
+            return f"{quoted(self.content)}@{self.language}"
+        return f"{quoted(self.content)}^^<{self.datatype}>" if self.datatype else quoted(self.content)
 
     def __str__(self) -> str:
         return self.text
