@@ -106,6 +106,11 @@ class Evaluator:
         return memo
 
     @property
+    def leaves(self) -> tuple[Expression, ...]:
+        """The parts that the kernel has no operation for: they are evaluated by distinct terms, or row by row."""
+        return self._condition.leaves
+
+    @property
     def nbytes(self) -> int:
         """About how many bytes the evaluator keeps."""
         kept = self._constants.nbytes + self._condition.program.nbytes + self._terms.nbytes
