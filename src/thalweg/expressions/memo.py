@@ -45,7 +45,7 @@ class Terms:
             if len(known) > MOST_ENTRIES:
                 known.clear()
                 missing = list({id_ for id_ in ids if id_})
-            known.update(zip(missing, map(parse, self.arena.texts(missing)), strict=True))
+            known.update(zip(missing, map(parse, self.arena.texts_among_threads(missing)), strict=True))
         return [known.get(id_) for id_ in ids]
 
     @property
@@ -126,7 +126,8 @@ class Memo:
         assert self._identity is not None
         values: list[Value | None] = []
         for row in rows.tolist():
-            texts = ["" if not row[c] else self._terms.arena.text(row[c]) for c in self._identity]
+            bound = iter(self._terms.arena.texts_among_threads([row[c] for c in self._identity if row[c]]))
+            texts = [next(bound) if row[c] else "" for c in self._identity]
             given = self._terms.values([row[c] for c in self._columns])
             values.append(self._one(given, row_digest(self._salt, texts)))
         return np.array(self._outcome(values), dtype=np.int64)

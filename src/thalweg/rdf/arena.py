@@ -155,11 +155,15 @@ class Arena:
         decoded = self._decoded(distinct)
         return [decoded[k] for k in back.tolist()]
 
+    def texts_among_threads(self, ids: Sequence[int]) -> list[str]:
+        """Canonical texts of ids, while other threads may enter terms."""
+        with self._alone:
+            return self._decoded(np.array(ids, dtype=np.int64))
+
     def _decoded(self, distinct: Ids) -> list[str]:
         places = np.empty((distinct.size, 2), dtype=np.int64)
-        with self._alone:
-            kernel.locate(self.slots, self.log, distinct, places)
-            log = self.log.data
+        kernel.locate(self.slots, self.log, distinct, places)
+        log = self.log.data
         decoded = [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
         if "" in decoded:  # the text of no term
             raise KeyError(f"the arena has no term {distinct[decoded.index('')]}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from asking import read
@@ -181,3 +183,24 @@ def test_an_id_that_gets_another_text_gets_another_value() -> None:
         assert ids[0, 0] == fresh[text]
         lengths.append(shown(arena, evaluator.values(ids)))
     assert lengths == [[f'"{len(text) - 2}"^^<{XSD}integer>'] for text in (one, other)]
+
+
+def test_evaluators_of_several_threads_share_an_arena() -> None:
+    arena = Arena()
+    texts: Rows = [(f'"{k}"', f'"{k}"^^<{XSD}integer>', None) for k in range(3_000)]
+    ids = interned(arena, texts)
+
+    def run(suffix: str) -> list[str | None]:
+        # Each entry of a new result may move the arena's table, while others read it.
+        evaluator = Evaluator(read(f'if(?b > 10, concat(?a, "{suffix}"), ?a)'), NAMES, arena)
+        return shown_among_threads(
+            np.concatenate([evaluator.values(ids[k : k + 7]) for k in range(0, 3_000, 7)])
+        )
+
+    def shown_among_threads(found: np.ndarray) -> list[str | None]:
+        return list(arena.texts_among_threads(found.tolist()))
+
+    suffixes = ["x", "y", "z"]
+    with ThreadPoolExecutor(3) as pool:
+        for suffix, found in zip(suffixes, pool.map(run, suffixes), strict=True):
+            assert found == [f'"{k}{suffix if k > 10 else ""}"' for k in range(3_000)]
