@@ -19,6 +19,15 @@ _ESCAPES = {ord(c): f"\\u{ord(c):04X}" for c in map(chr, [*range(0x20), 0x7F])} 
 }
 
 
+def quoted(lexical: str) -> str:
+    r"""A lexical form as canonical N-Triples text, without language tag and datatype.
+
+    >>> print(quoted('say "hi"'))
+    "say \"hi\""
+    """
+    return f'"{lexical.translate(_ESCAPES)}"'
+
+
 @dataclass(frozen=True, slots=True)
 class Var:
     """A variable. Blank nodes of a query are variables too, named `_:label`: matched, never shown."""
@@ -70,7 +79,7 @@ class Const:
         >>> print(Const.literal('say "hi"\n', language="EN"), Const.literal("01", datatype="http://ex/int"))
         "say \"hi\"\n"@en "01"^^<http://ex/int>
         """
-        text = f'"{lexical.translate(_ESCAPES)}"'
+        text = quoted(lexical)
         if language:
             return cls(f"{text}@{language.lower()}")
         return cls(text if datatype in (None, XSD_STRING) else f"{text}^^<{datatype}>")

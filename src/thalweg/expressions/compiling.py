@@ -43,16 +43,23 @@ class Row:
 Evaluation = Callable[[Row], Value]
 
 
-class Compiler:
-    """Compiles expressions over the variables `names`. The instant of NOW() can change later."""
+class Clock:
+    """The instant of NOW(), which can change between calls."""
 
-    def __init__(self, names: Sequence[str], now: int | None = None) -> None:
-        self.places = {name: place for place, name in enumerate(names)}
-        self.set_now(now)
+    def __init__(self, now: int | None = None) -> None:
+        self.set(now)
 
-    def set_now(self, now: int | None) -> None:
-        """Set the instant of NOW(), in microseconds; without one it is an error."""
+    def set(self, now: int | None) -> None:
+        """Set the instant, in microseconds; without one NOW() is an error."""
         self.now = None if now is None else literal(show_instant(now), XSD + "dateTime")
+
+
+class Compiler:
+    """Compiles expressions over rows that have a value for each of the variables `names`."""
+
+    def __init__(self, names: Sequence[str], clock: Clock | None = None) -> None:
+        self.places = {name: place for place, name in enumerate(names)}
+        self.clock = clock or Clock()
 
     def compile(self, expression: Expression) -> Evaluation:
         """The function of an expression; it raises an ExpressionError where there is no value."""
@@ -179,9 +186,9 @@ class Compiler:
 
     def _now(self, call: Call) -> Evaluation:
         def evaluate(row: Row) -> Value:
-            if self.now is None:
+            if self.clock.now is None:
                 raise ExpressionError("NOW() has no instant here")
-            return self.now
+            return self.clock.now
 
         return evaluate
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.expressions import Call, Constant, Expression, Variable, variables_of, walk
-from thalweg.expressions.compiling import Compiler
-from thalweg.expressions.memo import Memo, Terms, truth_code
+from thalweg.expressions.compiling import Clock, Compiler
+from thalweg.expressions.memo import Memo, Terms, truth_codes
 from thalweg.expressions.programs import Condition
 from thalweg.expressions.values import FALSE, TRUE, Value
 from thalweg.rdf.arena import Arena
@@ -70,10 +70,10 @@ class Evaluator:
         """Names of the columns that the result depends on."""
         self._identifying = identifying
         self._salt = salt
-        self._compiler = Compiler(self.names, now)
+        self._clock = Clock(now)
         self._terms = Terms(arena)
         self._memos: list[Memo] = []
-        self._condition = Condition(expression, self.names, arena, lambda part: self._memo(part, truth_code))
+        self._condition = Condition(expression, self.names, arena, lambda part: self._memo(part, truth_codes))
         is_condition = isinstance(expression, Call) and expression.name in _CONDITIONS
         self._ids = None if is_condition else self._memo(expression, self._interned)
         texts = (
@@ -90,15 +90,25 @@ class Evaluator:
             self.tier = "vectorised"
         """How rows are evaluated: `vectorised`, `memo` (by distinct terms, wholly or in part) or `rows` (each one)."""
 
-    def _memo(self, expression: Expression, outcome: Callable[[Value | None], int]) -> Memo:
+    def _memo(self, expression: Expression, outcome: Callable[[list[Value | None]], Sequence[int]]) -> Memo:
         called = {found.name for found in walk(expression) if isinstance(found, Call)}
         identity = [self.names.index(name) for name in self._identifying] if called & _IDENTIFIED else None
-        columns = [self.names.index(name) for name in variables_of(expression) if name in self.names]
+        used = [name for name in variables_of(expression) if name in self.names]
         memo = Memo(
-            expression, self._compiler, columns, self._terms, outcome, identity=identity, salt=self._salt
+            Compiler(used, self._clock).compile(expression),
+            [self.names.index(name) for name in used],
+            self._terms,
+            outcome,
+            identity=identity,
+            salt=self._salt,
         )
         self._memos.append(memo)
         return memo
+
+    @property
+    def leaves(self) -> tuple[Expression, ...]:
+        """The parts that the kernel has no operation for: they are evaluated by distinct terms, or row by row."""
+        return self._condition.leaves
 
     @property
     def nbytes(self) -> int:
@@ -112,7 +122,7 @@ class Evaluator:
 
     def set_now(self, now: int | None) -> None:
         """Set the instant of NOW() for the calls that follow."""
-        self._compiler.set_now(now)
+        self._clock.set(now)
         self._forget()
 
     def values(self, rows: Ids) -> Ids:
@@ -140,5 +150,7 @@ class Evaluator:
         for memo in self._memos:
             memo.clear()
 
-    def _interned(self, value: Value | None) -> int:
-        return 0 if value is None else self.arena.intern(value.text.encode())
+    def _interned(self, values: list[Value | None]) -> list[int]:
+        texts = [value.text.encode() for value in values if value is not None]
+        ids = iter(self.arena.intern_all(texts).tolist())
+        return [0 if value is None else next(ids) for value in values]

@@ -8,9 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.expressions import Expression
 from thalweg.expressions import comparing
-from thalweg.expressions.compiling import Compiler, Evaluation, Row, row_digest
+from thalweg.expressions.compiling import Evaluation, Row, row_digest
 from thalweg.expressions.values import ExpressionError, Value, parse
 from thalweg.rdf.arena import Arena
 
@@ -46,7 +45,7 @@ class Terms:
             if len(known) > MOST_ENTRIES:
                 known.clear()
                 missing = list({id_ for id_ in ids if id_})
-            known.update(zip(missing, map(parse, self.arena.texts(missing)), strict=True))
+            known.update(zip(missing, map(parse, self.arena.texts_among_threads(missing)), strict=True))
         return [known.get(id_) for id_ in ids]
 
     @property
@@ -58,23 +57,22 @@ class Terms:
 class Memo:
     """One expression, evaluated for the distinct rows of the variables that it uses.
 
-    `outcome` turns a value, or None for an error, into the number that is the result. `identity` are the columns of
-    the row whose texts make it the row that it is, for functions such as RAND; then nothing is remembered.
+    `columns` are the places of these variables in a row, in the order in which `evaluate` takes their values. `outcome`
+    turns values, None for an error, into the numbers that are the results. `identity` are the columns whose texts make
+    the row what it is, for functions such as RAND; then nothing is remembered.
     """
 
     def __init__(
         self,
-        expression: Expression,
-        compiler: Compiler,
+        evaluate: Evaluation,
         columns: Sequence[int],
         terms: Terms,
-        outcome: Callable[[Value | None], int],
+        outcome: Callable[[list[Value | None]], Sequence[int]],
         *,
         identity: Sequence[int] | None = None,
         salt: bytes = b"",
     ) -> None:
-        self._evaluate: Evaluation = compiler.compile(expression)
-        self._width = len(compiler.places)
+        self._evaluate = evaluate
         self._columns = list(columns)
         self._terms = terms
         self._outcome = outcome
@@ -96,7 +94,8 @@ class Memo:
         if self._identity is not None:
             return self._row_by_row(rows)
         if not self._columns:
-            return np.full(len(rows), self._one({}), dtype=np.int64)
+            (only,) = self._outcome([self._one(())])
+            return np.full(len(rows), only, dtype=np.int64)
         columns = [rows[:, column].tolist() for column in self._columns]
         keys: list[Hashable] = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
         known = self._known
@@ -106,43 +105,40 @@ class Memo:
                 # Some results of this call may be among those that go.
                 known.clear()
                 new = list(dict.fromkeys(keys))
-            self._learn(new)
+            known.update(zip(new, self._evaluated(new), strict=True))
         found = np.fromiter(map(known.__getitem__, keys), dtype=np.int64, count=len(keys))
         if len(known) > MOST_ENTRIES:
             known.clear()
         return found
 
-    def _learn(self, keys: list[Hashable]) -> None:
+    def _evaluated(self, keys: list[Hashable]) -> Sequence[int]:
         columns: list[Any] = [keys] if len(self._columns) == 1 else list(zip(*cast(Any, keys), strict=True))
         values = [self._terms.values(column) for column in columns]
-        for place, key in enumerate(keys):
-            row = {column: values[k][place] for k, column in enumerate(self._columns)}
-            self._known[key] = self._one(row)
+        return self._outcome([self._one(row) for row in zip(*values, strict=True)])
 
-    def _one(self, values: dict[int, Value | None], digest: bytes = b"") -> int:
-        row: list[Value | None] = [None] * self._width
-        for column, value in values.items():
-            row[column] = value
+    def _one(self, values: Sequence[Value | None], digest: bytes = b"") -> Value | None:
         try:
-            found: Value | None = self._evaluate(Row(row, digest))
+            return self._evaluate(Row(values, digest))
         except ExpressionError:
-            found = None
-        return self._outcome(found)
+            return None
 
     def _row_by_row(self, rows: Ids) -> Ids:
         assert self._identity is not None
-        results = np.zeros(len(rows), dtype=np.int64)
-        for k, row in enumerate(rows.tolist()):
-            texts = ["" if not row[c] else self._terms.arena.text(row[c]) for c in self._identity]
-            values = self._terms.values([row[c] for c in self._columns])
-            results[k] = self._one(
-                dict(zip(self._columns, values, strict=True)), row_digest(self._salt, texts)
-            )
-        return results
+        values: list[Value | None] = []
+        for row in rows.tolist():
+            bound = iter(self._terms.arena.texts_among_threads([row[c] for c in self._identity if row[c]]))
+            texts = [next(bound) if row[c] else "" for c in self._identity]
+            given = self._terms.values([row[c] for c in self._columns])
+            values.append(self._one(given, row_digest(self._salt, texts)))
+        return np.array(self._outcome(values), dtype=np.int64)
 
 
-def truth_code(value: Value | None) -> int:
-    """1 for true, 0 for false, -1 for an error."""
+def truth_codes(values: list[Value | None]) -> list[int]:
+    """For each value 1 for true, 0 for false, -1 for an error."""
+    return [_truth_code(value) for value in values]
+
+
+def _truth_code(value: Value | None) -> int:
     try:
         return -1 if value is None else int(comparing.truth(value))
     except ExpressionError:

@@ -16,7 +16,7 @@ from typing import Any
 
 import re2
 
-from thalweg.expressions.values import ExpressionError
+from thalweg.expressions.values import LONGEST_STRING, ExpressionError
 
 LONGEST_PATTERN = 10_000
 MOST_WORK = 10**9
@@ -93,13 +93,16 @@ def replaced(text: str, pattern: str, replacement: str, flags: str = "") -> str:
     pieces = _pieces(replacement, regex.groups)
     _check_work(regex, text)
     out: list[str] = []
-    done = work = 0
+    done = work = length = 0
     for match in regex.finditer(text):
         work += regex.programsize * (len(text) - done)
         if work > MOST_REPLACING_WORK:
             raise ExpressionError("the text has too many matches for its length")
-        out.append(text[done : match.start()])
-        out.extend(piece if isinstance(piece, str) else match[piece] or "" for piece in pieces)
+        made = "".join(piece if isinstance(piece, str) else match[piece] or "" for piece in pieces)
+        length += len(made)
+        if length > LONGEST_STRING:
+            raise ExpressionError(f"a string of more than {LONGEST_STRING} characters")
+        out += (text[done : match.start()], made)
         done = match.end()
     out.append(text[done:])
     return "".join(out)

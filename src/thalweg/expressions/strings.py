@@ -14,6 +14,7 @@ from thalweg.expressions.values import (
     IRI,
     LANG,
     LANG_STRING,
+    LONGEST_STRING,
     STRING,
     XSD,
     ExpressionError,
@@ -167,7 +168,10 @@ def encode_for_uri(value: Value) -> Value:
 
 def concat(*values: Value) -> Value:
     """`CONCAT`: with the language tag that all arguments have."""
-    joined = "".join(map(text_of, values))
+    texts = [text_of(value) for value in values]
+    if sum(map(len, texts)) > LONGEST_STRING:
+        raise ExpressionError(f"a string of more than {LONGEST_STRING} characters")
+    joined = "".join(texts)
     languages = {value.language for value in values}
     return string(joined, languages.pop() if len(languages) == 1 else "")
 

@@ -11,13 +11,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from thalweg.algebra.terms import Const
+from thalweg.algebra.terms import quoted
 from thalweg.expressions import temporal
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 LANG_STRING = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
 MOST_DIGITS = 1000
 """Digits of a decimal or an integer, before and after the point together. What has more has no value."""
+
+LONGEST_STRING = 1 << 24
+"""Characters of a computed string. A longer one is an error: a chain of CONCATs could fill the memory."""
 
 EXACT = Context(
     prec=2 * MOST_DIGITS + 2, Emax=10**6, Emin=-(10**6), traps=[Inexact, InvalidOperation, Overflow]
@@ -119,9 +122,9 @@ class Value:
             return f"<{self.content}>"
         if self.kind == BLANK:
             return f"_:{self.content}"
-        return Const.literal(
-            self.content, datatype=self.datatype or None, language=self.language or None
-        ).text
+        if self.language:
+            return f"{quoted(self.content)}@{self.language}"
+        return f"{quoted(self.content)}^^<{self.datatype}>" if self.datatype else quoted(self.content)
 
     def __str__(self) -> str:
         return self.text
@@ -203,7 +206,9 @@ def iri(content: str) -> Value:
 
 
 def string(content: str, language: str = "") -> Value:
-    """A string, with a language tag or without."""
+    """A string, with a language tag or without; an error if it is too long."""
+    if len(content) > LONGEST_STRING:
+        raise ExpressionError(f"a string of more than {LONGEST_STRING} characters")
     return Value(LANG if language else STRING, content, content, LANG_STRING if language else "", language)
 
 

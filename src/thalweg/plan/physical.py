@@ -121,8 +121,8 @@ class CoGroup:
     """Inputs that meet by key, their first columns: the product of what each of them gives for a key.
 
     An input's rule is what it gives: `rows` its rows; `left` its rows, or one unbound row where it has none; `semi` or
-    `anti` nothing but whether the key is there; `mark` or `mark not` a column with that as a boolean. `outer`, beside one
-    input of rows without further columns, is `left` of rows whose keys are there: they are counted, and not kept.
+    `anti` nothing but whether the key is there; `mark` or `mark not` a column with that as a boolean. `outer`, beside
+    one input of rows without further columns, is `left` of rows whose keys are there: they are counted, and not kept.
     """
 
     inputs: tuple[Physical, ...]

@@ -25,6 +25,7 @@ _LEAST_SLOTS = 256
 _LEAST_LOG = 16 * 1024
 _MOST_TEXT = 2**32 - 1
 _FEW_TEXTS = 64
+_FEW_INTERNED = 16
 
 
 class FrontCoded(NamedTuple):
@@ -126,6 +127,17 @@ class Arena:
             self.reserve(1, len(text))
             return int(kernel.intern(self.head, self.slots, self.log, self._padded(text), len(text)))
 
+    def intern_all(self, texts: Sequence[bytes]) -> Ids:
+        """Ids of canonical texts, which are entered if they are new."""
+        if len(texts) < _FEW_INTERNED:
+            return np.array([self.intern(text) for text in texts], dtype=np.int64)
+        sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        if sizes.max() > _MOST_TEXT:
+            raise ValueError("a term of more than 4 GiB")
+        joined = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        with self._alone:
+            return self.enter(FrontCoded(np.zeros(len(texts), np.uint8), sizes.astype(np.uint32), joined))[1:]
+
     def find(self, text: bytes) -> int:
         """Id of a canonical text, or 0 if the arena does not have it."""
         return int(kernel.seek(self.head, self.slots, self.log, self._padded(text), len(text)))
@@ -143,11 +155,15 @@ class Arena:
         decoded = self._decoded(distinct)
         return [decoded[k] for k in back.tolist()]
 
+    def texts_among_threads(self, ids: Sequence[int]) -> list[str]:
+        """Canonical texts of ids, while other threads may enter terms."""
+        with self._alone:
+            return self._decoded(np.array(ids, dtype=np.int64))
+
     def _decoded(self, distinct: Ids) -> list[str]:
         places = np.empty((distinct.size, 2), dtype=np.int64)
-        with self._alone:
-            kernel.locate(self.slots, self.log, distinct, places)
-            log = self.log.data
+        kernel.locate(self.slots, self.log, distinct, places)
+        log = self.log.data
         decoded = [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
         if "" in decoded:  # the text of no term
             raise KeyError(f"the arena has no term {distinct[decoded.index('')]}")

@@ -52,6 +52,15 @@ def test_a_literal_of_too_many_digits_has_no_value_but_is_a_term() -> None:
     assert ours(f"isNumeric({long})") == FALSE
 
 
+def test_computed_strings_have_a_longest_length() -> None:
+    long = f'"{"x" * 2_000_000}"'
+    doubled = "concat(?s, ?s, ?s, ?s)"
+    assert ours(f"strlen({doubled})", s=long) == i(8_000_000)
+    assert ours(f"concat({doubled}, {doubled}, ?s)", s=long) is None
+    assert ours('replace(?s, "x", "$0$0$0$0$0")', s=f'"{"x" * 20_000}"') is not None
+    assert ours(f'replace("{"x" * 200}", "x", ?s)', s=long) is None
+
+
 def test_chains_of_ten_thousand_operands_are_evaluated() -> None:
     arena, one = Arena(), Constant(Const.literal("1", datatype=f"{XSD}integer"))
     total = Evaluator(Call("+", (one,) * 10_000), [], arena)

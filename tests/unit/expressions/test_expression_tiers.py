@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from asking import read
@@ -65,13 +67,17 @@ def test_rows_together_have_the_results_that_they_have_alone(expression: Express
 def test_every_pair_of_terms_has_the_same_result_in_the_kernel(name: str) -> None:
     pairs: Rows = [(first, second, None) for first in TERMS for second in TERMS]
     operation = Call(name, (Variable("a"), Variable("b")))
-    # The sum of two terms is compared, so that the kernel computes it.
-    zero = Constant(Const(f'"0"^^<{XSD}integer>'))
-    expression = Call("<", (zero, operation)) if name in "+-*/" else operation
+    asked = [operation]
+    if name in "+-*/":
+        # A comparison makes the kernel compute the operands; nothing equals its successor.
+        zero, one = (Constant(Const(f'"{n}"^^<{XSD}integer>')) for n in (0, 1))
+        asked = [Call("<", (zero, operation)), Call("=", (operation, Call("+", (operation, one))))]
     arena = Arena()
-    evaluator = Evaluator(expression, NAMES, arena)
-    assert evaluator.tier == "vectorised"
-    assert shown(arena, evaluator.values(interned(arena, pairs))) == one_by_one(expression, pairs)[0]
+    ids = interned(arena, pairs)
+    for expression in asked:
+        evaluator = Evaluator(expression, NAMES, arena)
+        assert evaluator.tier == "vectorised"
+        assert shown(arena, evaluator.values(ids)) == one_by_one(expression, pairs)[0]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +94,9 @@ def test_every_pair_of_terms_has_the_same_result_in_the_kernel(name: str) -> Non
     ],
 )
 def test_the_tier_is_known_without_data(text: str, tier: str) -> None:
-    assert Evaluator(read(text), NAMES, Arena()).tier == tier
+    evaluator = Evaluator(read(text), NAMES, Arena())
+    assert evaluator.tier == tier
+    assert (not evaluator.leaves) == (tier == "vectorised") or text == "?a + 1"
 
 
 @given(expressions, rows)
@@ -137,3 +145,62 @@ def test_an_expensive_part_is_evaluated_only_where_it_matters(monkeypatch: pytes
     texts: Rows = list(zip(numbers, ['"a"', '"b"', '"b"', '"c"'], [None] * 4, strict=True))
     assert evaluator.holds(interned(arena, texts)).tolist() == [False, True, True, False]
     assert sorted(asked) == ["b", "c"]
+
+
+def test_every_term_is_looked_for_in_every_set_as_in_a_single_row() -> None:
+    texts: Rows = [*((term, None, None) for term in TERMS), (None, None, None)]
+    constants = [Constant(Const(term)) for term in TERMS if not term.startswith("_")]
+    arena = Arena()
+    ids = interned(arena, texts)
+    for first, second in zip(constants, [*constants[7:], *constants[:7]], strict=True):
+        for name in ("IN", "NOT IN"):
+            expression = Call(name, (Variable("a"), first, second))
+            found = shown(arena, Evaluator(expression, NAMES, arena).values(ids))
+            assert found == one_by_one(expression, texts)[0], expression
+
+
+def test_what_is_remembered_goes_when_the_arena_drops_terms() -> None:
+    arena = Arena()
+    evaluator = Evaluator(read('concat(?a, "x")'), NAMES, arena)
+    texts: Rows = [('"a"', None, None)]
+    for _ in range(2):
+        # The result has been dropped with the row: its id means nothing any more.
+        assert shown(arena, evaluator.values(interned(arena, texts))) == ['"ax"']
+        arena.compact(evaluator.live_ids())
+
+
+def test_an_id_that_gets_another_text_gets_another_value() -> None:
+    fresh = {text: Arena(hash_mask=0xF).intern(text.encode()) for text in (f'"{k}"' for k in range(100))}
+    one, other = next(
+        (a, b) for a in fresh for b in fresh if a != b and fresh[a] == fresh[b] and len(a) != len(b)
+    )
+    arena = Arena(hash_mask=0xF)
+    evaluator = Evaluator(Call("STRLEN", (Variable("a"),)), NAMES, arena)
+    lengths = []
+    for text in (one, other):
+        arena.clear()
+        ids = interned(arena, [(text, None, None)])
+        assert ids[0, 0] == fresh[text]
+        lengths.append(shown(arena, evaluator.values(ids)))
+    assert lengths == [[f'"{len(text) - 2}"^^<{XSD}integer>'] for text in (one, other)]
+
+
+def test_evaluators_of_several_threads_share_an_arena() -> None:
+    arena = Arena()
+    texts: Rows = [(f'"{k}"', f'"{k}"^^<{XSD}integer>', None) for k in range(3_000)]
+    ids = interned(arena, texts)
+
+    def run(suffix: str) -> list[str | None]:
+        # Each entry of a new result may move the arena's table, while others read it.
+        evaluator = Evaluator(read(f'if(?b > 10, concat(?a, "{suffix}"), ?a)'), NAMES, arena)
+        return shown_among_threads(
+            np.concatenate([evaluator.values(ids[k : k + 7]) for k in range(0, 3_000, 7)])
+        )
+
+    def shown_among_threads(found: np.ndarray) -> list[str | None]:
+        return list(arena.texts_among_threads(found.tolist()))
+
+    suffixes = ["x", "y", "z"]
+    with ThreadPoolExecutor(3) as pool:
+        for suffix, found in zip(suffixes, pool.map(run, suffixes), strict=True):
+            assert found == [f'"{k}{suffix if k > 10 else ""}"' for k in range(3_000)]
