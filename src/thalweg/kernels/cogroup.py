@@ -60,10 +60,10 @@ def _group_of(slots, mask, groups, width, used, row, key, inputs, h):
                 store64(group, start + c, load64(row, c))
             return group
         group = groups + 8 * width * number
-        c = np.int64(0)
-        while c < key and load64(group, start + c) == load64(row, c):
-            c += 1
-        if c == key:
+        same = np.int64(0)
+        while same < key and load64(group, start + same) == load64(row, same):
+            same += 1
+        if same == key:
             return group
         slot = (slot + 1) & mask
 
@@ -87,10 +87,10 @@ def _entry_of(slots, mask, entries, width, used, number, input, row, key, count)
                 store64(at, ENTRY_ROW + c, load64(row, key + c))
             return entry
         if load64(at, ENTRY_GROUP) == number and load64(at, ENTRY_INPUT) == input:
-            c = np.int64(0)
-            while c < count and load64(at, ENTRY_ROW + c) == load64(row, key + c):
-                c += 1
-            if c == count:
+            same = np.int64(0)
+            while same < count and load64(at, ENTRY_ROW + same) == load64(row, key + same):
+                same += 1
+            if same == count:
                 return entry
         slot = (slot + 1) & mask
 
