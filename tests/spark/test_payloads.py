@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thalweg.engine import Session
-from thalweg.io.files import ReadOptions
+from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.prune import Prune
-from thalweg.rdf.timestamped import TimestampedFramer
+from thalweg.rdf.timestamped import TimestampedFramer, merged
 from thalweg.spark.payloads import read_payloads
 from thalweg.testing.strategies import LINE_ENDS
 
@@ -47,7 +47,7 @@ def row(payload: bytes | None, **more: Any) -> dict[str, Any]:
 def read(*rows: dict[str, Any], prune: Prune | None = None) -> tuple[Arena, Chunk, int]:
     schema = pa.schema([(name, TYPES.get(name, pa.string())) for name in rows[0]])
     batch = pa.RecordBatch.from_pylist(list(rows), schema=schema)
-    return read_payloads(prune or Prune.everything(), ReadOptions(), batch)
+    return read_payloads(prune or Prune.everything(), RunOptions(), batch)
 
 
 def told(arena: Arena, chunk: Chunk) -> list[tuple[int, int, int, str]]:
@@ -194,7 +194,7 @@ def test_messages_of_one_batch_are_taken_in_the_order_of_their_times() -> None:
     ):
         arena, chunk, _ = read(*rows, prune=session.prune())
         chunks.append(Chunk.unpack(chunk.pack(arena), session.arena))
-    batch = framer.frame(chunks)
+    batch = framer.frame(merged(chunks))
     session.push_events(batch)
     answers = query.poll()
     assert [(r.at, r.op, r["x"]) for r in answers] == [

@@ -65,6 +65,8 @@ class Chunk:
     source: str = ""
     blanks: int = 0
     """Blank nodes in the rows, whether their labels await a scope or not."""
+    refused: bool = False
+    """The piece is a document of which nothing could be read: where a piece is an event, this is none."""
     op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """1 or -1, insert or delete; left out, all rows are inserts."""
 
@@ -104,6 +106,7 @@ class Chunk:
                 "unnamed": self.unnamed,
                 "blanks": self.blanks,
                 "source": self.source,
+                "refused": self.refused,
                 "rejects": [asdict(reject) for reject in self.rejects],
                 "rows": len(self),
                 "terms": len(terms.sizes),
@@ -154,6 +157,7 @@ class Chunk:
             unnamed=front["unnamed"],
             blanks=front.get("blanks", 0),
             source=front["source"],
+            refused=front.get("refused", False),
             op=op.astype(np.int64),
         )
 
