@@ -62,7 +62,7 @@ def told(arena: Arena, chunk: Chunk) -> list[tuple[int, int, int, str]]:
 def test_a_payload_with_a_time_is_one_event() -> None:
     arena, chunk, size = read(
         row(b"<a:1> <a:p> <a:o> .\n<a:2> <a:p> <a:o> .", time=5000),
-        row(b"<a:3> <a:p> <a:o> <a:g> .\n", time=4000, op="delete"),
+        row(b"<a:3> <a:p> <a:o> <a:g> .\n", syntax="nq", time=4000, op="delete"),
         row(b"", time=7000),
     )
     assert told(arena, chunk) == [(0, 5000, 1, "<a:1>"), (0, 5000, 1, "<a:2>"), (1, 4000, -1, "<a:3>")]
@@ -109,6 +109,7 @@ def _event(chunk: Chunk, time: int) -> int:
         (row(b"<a:1> <a:p>", syntax="turtle"), "not turtle"),
         (row(b"\xff\xfe\x00", syntax="jsonld"), "not jsonld"),
         (row(b"<a:1> <a:p> oops .\n"), "oops"),
+        (row(b"<a:1> <a:p> <a:o> <a:g> .\n"), "expected '.'"),
         (row(b"\x00\xff\xfe garbage"), ""),
     ],
 )

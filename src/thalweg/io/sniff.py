@@ -27,8 +27,8 @@ _QUADS = "it holds N-Quads: call it .nq"
 def likely_cause(path: str, format: Format | None = None, *, whole: bool = False) -> str | None:
     """Why lines of a file may be unreadable, and what to do; None where nothing seems to be wrong with it.
 
-    `format` is what it is read as, if not what its name says. `whole`: none of it gave an event, so that statements without a graph are a cause,
-    too.
+    `format` is what it is read as, if not what its name says. `whole`: none of it gave an event, so that statements
+    without a graph are a cause, too.
     """
     try:
         with open(path, "rb") as file:
