@@ -120,6 +120,7 @@ def test_a_bad_payload_is_refused_and_its_neighbours_are_not(given: dict[str, An
     (reject,) = chunk.rejects
     assert reject.source == "topic/0/17"
     assert reason in reject.reason or reason in reject.text
+    assert reject.kind == ("untimed" if given["syntax"] == "nq" else "malformed")
 
 
 def test_a_bad_line_is_told_with_its_place_in_its_payload() -> None:

@@ -16,7 +16,7 @@ from thalweg.errors import UsageError
 from thalweg.lines import last_end
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena, Ids
-from thalweg.rdf.chunk import Chunk, Reject
+from thalweg.rdf.chunk import Chunk, Reject, RejectKind
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.formats import GZIP_MAGIC, Mode, Reader, named_gzip
 from thalweg.rdf.framing import StatementFramer
@@ -24,6 +24,7 @@ from thalweg.rdf.prune import Prune
 
 PIECE = 16 * 1024 * 1024
 """Bytes of a piece unless given."""
+_MALFORMED: RejectKind = "malformed"
 _FILE_PIECE = 4 * 1024 * 1024
 """Bytes read at once: large enough to make a call worth it, small enough for the cache."""
 
@@ -92,7 +93,7 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
         if self.rejects:
             # The line at the break may look whole without being so.
             shown = last[:2000].decode("utf-8", "replace")[:500]
-            self.rejects[-1] = Reject(str(self.path), 0, 0, self.rejects[-1].reason, shown)
+            self.rejects[-1] = replace(self.rejects[-1], text=shown)
         elif last:
             yield offset, memoryview(last)
 
@@ -112,10 +113,11 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
                         yield b"".join(waiting)
                         waiting, size = [], 0
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                reason = (
-                    f"the gzip file breaks off: {error}" if self._is_gzip() else "this is not a gzip file"
-                )
-                self.rejects.append(Reject(str(self.path), 0, 0, reason, ""))
+                reason, kind = "this is not a gzip file", _MALFORMED
+                if self._is_gzip():
+                    reason = f"the gzip file breaks off: {error}"
+                    kind = "truncated" if isinstance(error, EOFError) else "damaged"
+                self.rejects.append(Reject(str(self.path), 0, 0, reason, "", kind))
             if waiting:
                 yield b"".join(waiting)
 

@@ -195,11 +195,11 @@ def _cause(
     whole: bool = False,
 ) -> str | None:
     """Why a file, or something in it, may have been refused, and what to do."""
-    reason = "" if reject is None else str(error_of(reject))
-    if "breaks off" in reason:
-        lost = "was not written or copied to its end" if "ended before" in reason else "is damaged"
+    kind = None if reject is None else _reject_of(reject).kind
+    if kind in ("truncated", "damaged"):
+        lost = "was not written or copied to its end" if kind == "truncated" else "is damaged"
         return f"the gzip file {lost}: make it again (gzip -t tests it)"
-    if "has no prov:generatedAtTime" in reason:
+    if kind == "untimed":
         return "a graph needs a time, given by a statement outside of graphs; --time-predicate names its predicate"
     try:
         return likely_cause(file, options.format_for(file), whole=whole)
@@ -220,8 +220,13 @@ def explained(error: DataError) -> str:
 
 
 def error_of(reject: Reject | dict[str, Any]) -> DataError:
-    """The error about a piece of input that was refused, which tasks of Spark leave as JSON."""
-    return (Reject(**reject) if isinstance(reject, dict) else reject).error()
+    """The error about a piece of input that was refused."""
+    return _reject_of(reject).error()
+
+
+def _reject_of(reject: Reject | dict[str, Any]) -> Reject:
+    """A reject, which tasks of Spark leave as JSON."""
+    return Reject(**reject) if isinstance(reject, dict) else reject
 
 
 def untimed_statement(job: Job) -> DataError:

@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,15 @@ from thalweg.errors import DataError
 from thalweg.kernels.times import NO_TIME
 from thalweg.rdf.arena import Arena, FrontCoded, Ids
 
-__all__ = ["NO_TIME", "Chunk", "Reject", "replace_ids"]
+__all__ = ["NO_TIME", "Chunk", "Reject", "RejectKind", "replace_ids"]
 
 _MAGIC = b"TWC4"
 _HEADER = struct.Struct("<4sBxxxQQ")
 _COLUMNS = ("number", "g", "s", "p", "o", "time", "op")
+
+
+RejectKind = Literal["malformed", "truncated", "damaged", "untimed"]
+"""Why input is refused: what is written, a gzip file that ends too soon or is damaged, a graph without a time."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Reject:
     column: int
     reason: str
     text: str
+    kind: RejectKind = "malformed"
 
     def error(self) -> DataError:
         """The error of a run that malformed input ends; a line or column of 0 is unknown."""

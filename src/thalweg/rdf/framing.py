@@ -202,7 +202,7 @@ class StatementFramer:
     def _untimed(self, graphs: Ids) -> tuple[Reject, ...]:
         assert self.arena is not None
         return tuple(
-            Reject(self._source, 0, 0, f"graph {graph} has no prov:generatedAtTime", graph[:500])
+            Reject(self._source, 0, 0, f"graph {graph} has no prov:generatedAtTime", graph[:500], "untimed")
             for graph in self.arena.texts(graphs)
         )
 

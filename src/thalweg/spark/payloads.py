@@ -58,9 +58,10 @@ class _Taken:
         self.times.append(time)
         self.ops.append(op)
 
-    def refuse(self, payload: int, reason: str) -> None:
-        """Refuse a payload that was taken, or something in it."""
-        self.rejects.append(Reject(self.sources[payload], 0, 0, reason, _shown(self.texts[payload])))
+    def refuse_untimed(self, payload: int, reason: str) -> None:
+        """Refuse a payload that was taken, or a graph of it, for it has no time."""
+        shown = _shown(self.texts[payload])
+        self.rejects.append(Reject(self.sources[payload], 0, 0, reason, shown, "untimed"))
 
 
 @dataclass
@@ -95,11 +96,11 @@ def read_payloads(prune: Prune, options: RunOptions, batch: pa.RecordBatch) -> t
     ):
         times[k] = known[number] if known[number] != NO_TIME else stamps.get((number, graph), NO_TIME)
         if times[k] == NO_TIME:
-            taken.refuse(number, f"graph {arena.text(graph)} has no time")
+            taken.refuse_untimed(number, f"graph {arena.text(graph)} has no time")
     seen = set(payload[member].tolist()) | found.refused
     for number in range(len(taken.texts)):
         if number not in seen:
-            taken.refuse(number, "no graph of this payload has a time")
+            taken.refuse_untimed(number, "no graph of this payload has a time")
     event = np.cumsum(begins) - 1
     data = (chunk.s != 0) & (chunk.p != 0)
     filled = np.zeros(times.size, np.bool_)

@@ -112,6 +112,22 @@ def test_other_names_are_refused_with_advice(name: str) -> None:
         format_of(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "kind"),
+    [
+        ("a.nt", b"bad\n", "malformed"),
+        ("a.nt.gz", b"bad\n", "malformed"),
+        ("a.nt.gz", gzip.compress(LINE % 1)[:-9], "truncated"),
+        ("a.nt.gz", gzip.compress(LINE % 1)[:-9] + bytes(9), "damaged"),
+        ("a.nq", b"<a:s> <a:p> <a:o> <a:g> .\n", "untimed"),
+    ],
+)
+def test_a_reject_has_a_kind(name: str, content: bytes, kind: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    batches = read_events([tmp_path / name], "s", Arena(), Prune.everything())
+    assert [reject.kind for batch in batches for reject in batch.rejects] == [kind]
+
+
 def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"cannot read .*none\.nt: No such file"):
         list(read_events([tmp_path / "none.nt"], "s", Arena(), Prune.everything()))
