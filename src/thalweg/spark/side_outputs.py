@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 LATE_SCHEMA = "stream string, at timestamp, watermark timestamp, event long, reason string"
-QUARANTINE_SCHEMA = "source string, line long, column long, reason string, text string, kind string"
+QUARANTINE_SCHEMA = "source string, line long, column long, reason string, text string"
 
 
 def read_late(spark: SparkSession, folder: str, **options: str) -> DataFrame:
@@ -30,8 +30,7 @@ def read_late(spark: SparkSession, folder: str, **options: str) -> DataFrame:
 def read_quarantine(spark: SparkSession, folder: str, **options: str) -> DataFrame:
     """The streaming frame of input that was refused, with the columns of `QUARANTINE_SCHEMA`.
 
-    `source`, `line` and `column` are where it was (0 where that is not known), `reason` why, `text` how it begins,
-    and `kind` is malformed, truncated or damaged (of a gzip file) or untimed (of a graph).
+    `source`, `line` and `column` are where it was (0 where that is not known), `reason` why, and `text` how it begins.
     `options` are those of Spark's file source.
     """
     return _lines(spark, folder, QUARANTINE_SCHEMA, options)
