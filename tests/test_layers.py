@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 
 # A room may import from itself and from the rooms to its left.
 ORDER = [
-    *("errors", "lines", "instants", "kernels", "rdf", "algebra", "lang", "plan", "operators"),
+    *("errors", "lines", "instants", "kernels", "rdf", "options", "algebra", "lang", "plan", "operators"),
     *("answers", "saving", "engine"),
     *("io", "spark", "testing", "demo", "bench", "warmup", "cli"),
 ]
@@ -25,6 +25,7 @@ NARROW = {
     "instants": {"errors"},
     "kernels": set(),
     "rdf": {"kernels", "errors", "instants", "lines"},
+    "options": {"errors", "instants", "rdf"},
     "algebra": {"errors", "instants"},
     "lang": {"algebra", "errors", "instants", "lines"},
     # The oracles and generators judge the engine: they must not lean on it.
