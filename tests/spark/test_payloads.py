@@ -191,7 +191,7 @@ def test_a_payload_of_which_nothing_is_kept_differs_from_one_without_triples() -
     rows = [row(unwanted), row(b""), row(b"oops"), row(unwanted, op="delete"), row(b"", op="delete")]
     rows += [row(wanted), row(quad, syntax="nq", timed=False)]
     arena, chunk, _ = read(*rows, prune=Prune.of([Signature(None, b"<a:p>", None)]))
-    batch = TimestampedFramer(S, arena).frame([chunk])
+    batch = TimestampedFramer(S, arena).frame(chunk)
     assert batch.inserts is not None
     assert batch.inserts.tolist() == [True, False, False, False, False, True, True]
     assert batch.with_markers().rows.event.tolist() == [0, 5, 6]
