@@ -14,19 +14,8 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 
 # A room may import from itself and from the rooms to its left.
 ORDER = [
-    *(
-        "errors",
-        "lines",
-        "deep",
-        "instants",
-        "kernels",
-        "rdf",
-        "algebra",
-        "lang",
-        "expressions",
-        "plan",
-        "operators",
-    ),
+    *("errors", "lines", "deep", "instants", "kernels", "rdf", "options"),
+    *("algebra", "lang", "expressions", "plan", "operators"),
     *("answers", "saving", "engine"),
     *("io", "spark", "testing", "demo", "bench", "warmup", "cli"),
 ]
@@ -38,6 +27,7 @@ NARROW = {
     "instants": {"errors"},
     "kernels": set(),
     "rdf": {"kernels", "errors", "instants", "lines"},
+    "options": {"errors", "instants", "rdf"},
     "algebra": {"errors", "instants"},
     "lang": {"algebra", "deep", "errors", "instants", "lines"},
     "expressions": {"algebra", "errors", "instants", "kernels", "rdf"},

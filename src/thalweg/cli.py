@@ -91,6 +91,13 @@ def run(
             help="Results: .jsonl, .csv; of CONSTRUCT also .nq, .nt [JSON lines to stdout].",
         ),
     ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Format of all files: nt, nq, turtle, trig, jsonld, rdfxml or n3 [by suffix].",
+        ),
+    ] = None,
     per_event: Annotated[
         int, typer.Option(metavar="N", min=1, help="N-Triples: number of statements per event.")
     ] = 1,
@@ -155,8 +162,9 @@ def run(
 ) -> None:
     """Run a query over streams, and write the changes of its answer."""
     from thalweg.io.inputs import inputs_of
-    from thalweg.io.job import InputOptions, Job, Outputs
+    from thalweg.io.job import Job, Outputs
     from thalweg.io.safety import check_outputs
+    from thalweg.options import OptionError, RunOptions
 
     inputs = inputs_of(stream)
     if checkpoint is not None and on is not Runner.SPARK:
@@ -175,16 +183,25 @@ def run(
         "--late": late,
         "--progress-json": progress_json,
     }
-    job = Job.of(
+    try:
+        options = RunOptions(
+            format=format,
+            per_event=per_event,
+            rate=rate,
+            blank_nodes="stable" if blank_nodes is BlankNodes.STABLE else "event",
+            time_predicate=time_predicate,
+            lateness=lateness,
+            on_error="fail" if on_error is OnError.FAIL else "quarantine",
+            drain=drain,
+            shards=shards,
+        )
+    except OptionError as wrong:
+        raise UsageError(wrong.as_flag) from None
+    job = Job.of_files(
         parsed,
         inputs,
-        InputOptions(
-            per_event, rate, "stable" if blank_nodes is BlankNodes.STABLE else "event", time_predicate
-        ),
+        options,
         Outputs(out, quarantine, late),
-        lateness=lateness,
-        on_error=on_error.value,
-        drain=drain,
         derive=[parse_file(path, default=default) for path in derive or ()],
         own=[path for path in (query, *(derive or ()), checkpoint, *outputs.values()) if path is not None],
     )
@@ -192,7 +209,7 @@ def run(
     if on is Runner.SPARK:
         from thalweg.spark.command import OnSpark
 
-        spark = OnSpark(checkpoint, shards, follow, progress_json)
+        spark = OnSpark(checkpoint, follow, progress_json)
     resumes = spark is not None and spark.resumes
     check_outputs(outputs, inputs=inputs, queries=[query, *(derive or ())], force=force, resumes=resumes)
     if force and not resumes and progress_json is not None and progress_json.is_file():

@@ -15,24 +15,26 @@ from numpy.typing import NDArray
 from thalweg.algebra.query import Query
 from thalweg.answers import ContinuousQuery, Late, Stats, Stream
 from thalweg.errors import UsageError, warn
-from thalweg.instants import duration, instant, show_instant
+from thalweg.instants import instant, show_instant
 from thalweg.kernels.store import DELETE, FOREVER, INSERT
 from thalweg.lang import parse
 from thalweg.operators.derived import DerivedStreams
 from thalweg.operators.feeds import in_time_order
-from thalweg.operators.streamset import Strategy, Streamset
+from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import View
+from thalweg.options import OnError, OnPending, RunOptions, Strategy
 from thalweg.plan.program import store_key
 from thalweg.plan.pruning import pruning_of
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch, Rows
-from thalweg.rdf.ntriples import BlankNodes, Reader
+from thalweg.rdf.formats import BlankNodes, Reader, format_named
 from thalweg.rdf.prune import Prune
 from thalweg.saving import Parts, pack_parts, unpack_parts
 
 Ints = NDArray[np.int64]
 T = TypeVar("T")
+_OPTIONS = "lateness", "on_error", "blank_nodes", "strategy", "threads", "max_pending", "on_pending"
 _OPS = {"insert": INSERT, "delete": DELETE}
 _KEPT = 10_000
 _FEW_BYTES = 1 << 20
@@ -65,13 +67,13 @@ class Session:
         self,
         *,
         lateness: int | str = 0,
-        on_error: str = "quarantine",
+        on_error: OnError = "quarantine",
         blank_nodes: BlankNodes = "event",
         arena: Arena | None = None,
         strategy: Strategy = "incremental",
         threads: int = 1,
         max_pending: int | None = 1_000_000,
-        on_pending: str = "drop",
+        on_pending: OnPending = "drop",
     ) -> None:
         """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch.
 
@@ -81,23 +83,19 @@ class Session:
         the oldest are dropped, and the next poll begins with a row whose `op` is `gap`. With `on_pending="fail"` the
         event is refused instead, until the query has been polled.
         """
-        if on_error not in ("quarantine", "fail"):
-            raise UsageError(f'on_error is "quarantine" or "fail", not {on_error!r}')
-        if strategy not in ("incremental", "reevaluate"):
-            raise UsageError(f'strategy is "incremental" or "reevaluate", not {strategy!r}')
-        if threads < 1:
-            raise UsageError(f"threads must be at least 1, got {threads}")
-        if on_pending not in ("drop", "fail"):
-            raise UsageError(f'on_pending is "drop" or "fail", not {on_pending!r}')
-        if max_pending is not None and max_pending < 0:
-            raise UsageError(f"max_pending must be at least 0, got {max_pending}")
+        self.options = RunOptions(
+            lateness=lateness,
+            on_error=on_error,
+            blank_nodes=blank_nodes,
+            strategy=strategy,
+            threads=threads,
+            max_pending=max_pending,
+            on_pending=on_pending,
+        )
         self.threads = threads
         self.arena = arena or Arena()
         self.stats = Stats()
-        self._lateness = _span(lateness)
-        self._on_error = on_error
-        self._blank_nodes = blank_nodes
-        self._strategy = strategy
+        self._lateness = self.options.lateness_us
         self._streams: dict[str, Stream] = {}
         self._sets: list[Streamset] = []
         self._queries: list[ContinuousQuery] = []
@@ -109,13 +107,16 @@ class Session:
         self._live_before = 0  # rows of windows, the most since all rows were last counted
         self._uncounted = 0  # runs since then
         self._pushes = 0
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[tuple[str, str], Reader] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._derived = DerivedStreams()
         self._unread: set[str] = set()
-        self._max_pending = max_pending
-        self._on_pending = on_pending
         self._overfull: list[View] = []
+
+    @classmethod
+    def of(cls, options: RunOptions, *, arena: Arena | None = None) -> Session:
+        """A session with the options of a run, as far as they concern a session."""
+        return cls(**{name: getattr(options, name) for name in _OPTIONS}, arena=arena)
 
     # Queries
 
@@ -141,7 +142,7 @@ class Session:
     def _add(self, registered: ContinuousQuery) -> None:
         self._queries.append(registered)
         view = registered.view
-        view.limit, view.on_overflow = self._max_pending, self._overfull.append
+        view.limit, view.on_overflow = self.options.max_pending, self._overfull.append
         self._overfull.append(view)  # a restored one may hold too many rows
         self._derived.add(registered.query, registered.view, registered.home)
         self._prune = None
@@ -164,7 +165,7 @@ class Session:
         """
         streams = tuple(sorted(query.streams))
         # [NOW] looks at each event alone: there is nothing to re-evaluate.
-        strategy: Strategy = "incremental" if query.per_event else self._strategy
+        strategy: Strategy = "incremental" if query.per_event else self.options.strategy
         open_to = [
             home
             for home in self._sets
@@ -198,28 +199,33 @@ class Session:
         graph: str | bytes,
         op: str = "insert",
         name: str | None = None,
+        format: str = "nt",
     ) -> None:
-        """Takes one event: a graph in N-Triples at a time (milliseconds, datetime or xsd:dateTime text).
+        """Takes one event: a graph as text at a time (milliseconds, datetime or xsd:dateTime text).
 
         `op` is "insert" or "delete"; at one instant, deletes come before inserts. `name` is the IRI of the graph,
-        which [NOW] rows carry.
+        which [NOW] rows carry. `format` is that of the text: nt, nq, turtle, trig, jsonld, rdfxml or n3.
         """
         if op not in _OPS:
             raise UsageError(f'op is "insert" or "delete", not {op!r}')
         self._begin(stream)
         time = _time(at)
         self._pushes += 1
-        chunk = self._reader(stream).read(
+        chunk = self._reader(stream, format).read(
             graph.encode() if isinstance(graph, str) else graph, offset=self._pushes
         )
         rest = np.empty((4, len(chunk.s)), np.int64)
         # Events below zero: framers number those of the same stream from 0 on.
         rest[0], rest[1], rest[3] = time, -self._pushes, _OPS[op]
         rest[2] = self.arena.intern(f"<{name}>".encode()) if name else 0
+        if format != "nt" and not name:
+            rest[2] = _one_graph(chunk.g)
         times, event, named, ops = rest
         rows = Rows(times, event, named, chunk.s, chunk.p, chunk.o, ops)
         if chunk.rejects:
             self._reject(chunk.rejects)
+        if chunk.refused:
+            return
         state = self._stream(stream)
         marked = None
         if time < state.watermark:
@@ -265,7 +271,7 @@ class Session:
         for view in self._overfull:
             if view.limit is None or view.pending <= view.limit:
                 continue
-            if self._on_pending == "fail":
+            if self.options.on_pending == "fail":
                 raise UsageError(
                     f"{view.pending:,} rows of a query wait for a poll, and {view.limit:,} are the most: "
                     "poll it, unregister it, or raise max_pending"
@@ -379,10 +385,10 @@ class Session:
         parts = Parts(
             options={
                 "lateness": f"{self._lateness}us",
-                "on_error": self._on_error,
-                "blank_nodes": self._blank_nodes,
-                "max_pending": self._max_pending,
-                "on_pending": self._on_pending,
+                "on_error": self.options.on_error,
+                "blank_nodes": self.options.blank_nodes,
+                "max_pending": self.options.max_pending,
+                "on_pending": self.options.on_pending,
             },
             stats=self.stats,
             pushes=self._pushes,
@@ -401,7 +407,7 @@ class Session:
     def restore(cls, data: bytes, *, threads: int = 1, queries: Sequence[Query] = ()) -> Session:
         """The session that was saved; `queries` has its queries in the order of their registration.
 
-        Queries that no text says are given, in the order in which they were saved.
+        Texts are parsed again where no queries are given.
         """
         parts = unpack_parts(data, queries)
         session = cls(**parts.options, arena=parts.arena, threads=threads)
@@ -476,17 +482,17 @@ class Session:
         """The streamsets that read a stream."""
         return [home for home in self._sets if stream in home.streams]
 
-    def _reader(self, stream: str) -> Reader:
+    def _reader(self, stream: str, format: str) -> Reader:
         """The reader of pushed graphs, made anew when the queries change."""
-        reader = self._readers.get(stream)
+        reader = self._readers.get((stream, format))
         if reader is None or reader.prune is not self.prune():
-            reader = self._readers[stream] = Reader(
+            reader = self._readers[stream, format] = format_named(format).reader(
                 self.arena,
                 self.prune(),
-                syntax="nt",
                 source=stream,
-                blank_nodes=self._blank_nodes,
+                blank_nodes=self.options.blank_nodes,
                 per_event=0,
+                time_predicate=b"",
             )
         return reader
 
@@ -522,7 +528,7 @@ class Session:
         self._kept.late.append(Late(stream, at, watermark, event, reason))
 
     def _reject(self, rejects: tuple[Reject, ...]) -> None:
-        if self._on_error == "fail":
+        if self.options.on_error == "fail":
             raise rejects[0].error()
         self.stats.quarantined += len(rejects)
         self._kept.quarantine.extend(rejects)
@@ -620,9 +626,6 @@ def _time(value: int | str | datetime) -> int:
         raise UsageError(f"{value!r} is not a time: {error}") from None
 
 
-def _span(value: int | str) -> int:
-    try:
-        span = duration(str(value))
-    except ValueError as error:
-        raise UsageError(f"{value!r} is not a duration: {error}") from None
-    return span
+def _one_graph(g: Ints) -> int:
+    """The graph that all triples of an event are in, or 0."""
+    return int(g[0]) if g.size and bool((g == g[0]).all()) else 0

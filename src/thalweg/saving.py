@@ -67,9 +67,8 @@ def pack_parts(parts: Parts) -> bytes:
 def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
     """The session of such bytes.
 
-    Queries that no text says are given, in the order in which they were saved.
+    Queries that no text says are given, in the order of their registration.
     """
-    given = iter(queries)
     try:
         state = unpack(data, FORMAT)
     except ValueError as error:
@@ -78,10 +77,11 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
     if arena.merge(state["terms"]) is not None:
         raise UsageError("the session cannot be restored: its terms have other ids in this version")
     homes = []
-    for saved in state["homes"]:
+    given = dict(zip(map(tuple, state["queries"]), queries, strict=True)) if queries else {}
+    for place, saved in enumerate(state["homes"]):
         home = Streamset(saved["streams"])
-        for query in saved["queries"]:
-            asked = next(given) if queries else parse(query["text"], stream=query["default"])
+        for number, query in enumerate(saved["queries"]):
+            asked = given.get((place, number)) or parse(query["text"], stream=query["default"])
             home.add(asked, arena)
         home.restore(saved["state"], arena.intern)
         homes.append(home)

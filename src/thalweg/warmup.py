@@ -97,10 +97,11 @@ def main() -> None:
     from thalweg.algebra.terms import Const
     from thalweg.engine import Session
     from thalweg.expressions.evaluate import Evaluator
-    from thalweg.io.files import ReadOptions, read_events
+    from thalweg.io.files import read_events
+    from thalweg.options import RunOptions
     from thalweg.rdf.arena import Arena
     from thalweg.rdf.chunk import Chunk
-    from thalweg.rdf.ntriples import Reader
+    from thalweg.rdf.ntriples import LineReader
     from thalweg.testing.generate import GENERATED_AT, XSD
 
     begin = time.monotonic()
@@ -115,9 +116,9 @@ def main() -> None:
             stamp + "".join(t.replace(" .\n", " <urn:g> .\n") for t in triples), encoding="utf-8"
         )
         for path, options in (
-            (plain, ReadOptions()),
-            (plain, ReadOptions(per_event=3, blank_nodes="stable")),
-            (quads, ReadOptions()),
+            (plain, RunOptions()),
+            (plain, RunOptions(per_event=3, blank_nodes="stable")),
+            (quads, RunOptions()),
         ):
             session = Session()
             stream = path.as_uri()
@@ -130,7 +131,7 @@ def main() -> None:
             for query in asked:
                 query.poll()
             packer = Arena()
-            chunk = Reader(packer, session.prune(), syntax="nt", source=stream).read(plain.read_bytes())
+            chunk = LineReader(packer, session.prune(), syntax="nt", source=stream).read(plain.read_bytes())
             Chunk.unpack(chunk.pack(packer), session.arena)
             packer.compact(chunk.s)
             number = Constant(Const.literal("1", datatype=f"{XSD}integer"))

@@ -10,7 +10,7 @@ import pyoxigraph as ox
 import pytest
 
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.ntriples import LineReader
 from thalweg.rdf.prune import Prune
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,7 +50,7 @@ def cases() -> list[pytest.param]:  # type: ignore[valid-type]
 @pytest.mark.parametrize(("syntax", "data", "well_formed"), cases())
 def test_it_reads_or_refuses_as_the_suite_says(syntax: str, data: bytes, well_formed: bool) -> None:
     arena = Arena()
-    reader = Reader(
+    reader = LineReader(
         arena,
         Prune.everything(),
         syntax=syntax,  # type: ignore[arg-type]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import thalweg as tw
 from thalweg.instants import show_instant
 from thalweg.rdf.events import EventBatch, Rows
-from thalweg.rdf.framing import Framer
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.ntriples import LineReader
 from thalweg.rdf.prune import Prune
 from thalweg.testing.snapshot import TRIPLE, Event, Now, Oracle, Question, Row, blur, canonical
 
@@ -340,8 +340,8 @@ def quads(events: Sequence[Event], *, stamp: str, end: bytes = b"\n") -> bytes:
 
 def feed_quads(feed: Feed, stream: str, data: bytes, cuts: Sequence[int]) -> None:
     """A stream through the reader and the framer, in pieces that are cut anywhere between lines."""
-    reader = Reader(feed.session.arena, feed.session.prune(), syntax="nq", source=stream)
-    framer = Framer(stream, mode="graphs", arena=feed.session.arena)
+    reader = LineReader(feed.session.arena, feed.session.prune(), syntax="nq", source=stream)
+    framer = StatementFramer(stream, mode="graphs", arena=feed.session.arena)
     lines = data.splitlines(keepends=True)
     bounds = [0, *sorted(cut % (len(lines) + 1) for cut in cuts), len(lines)]
     offset = 0

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import thalweg as tw
 from thalweg.instants import FIRST, LAST
-from thalweg.rdf.framing import Framer
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.ntriples import LineReader
 from thalweg.testing.snapshot import Event, Oracle, Question, Range
 from thalweg.testing.strategies import (
     MS,
@@ -149,8 +149,8 @@ def test_a_time_beyond_the_ends_is_refused_or_quarantined_and_no_other(times: li
 
     session = tw.Session()
     query = session.register(question)
-    reader = Reader(session.arena, session.prune(), syntax="nq", source="doc")
-    framer = Framer(STREAMS[0], mode="graphs", arena=session.arena)
+    reader = LineReader(session.arena, session.prune(), syntax="nq", source="doc")
+    framer = StatementFramer(STREAMS[0], mode="graphs", arena=session.arena)
     lines = "".join(
         f'<http://ex/g{k}> {GENERATED_AT} "{text}" .\n<http://ex/{k}> <http://ex/p> <http://ex/a> <http://ex/g{k}> .\n'
         for k, (text, _) in enumerate(times)

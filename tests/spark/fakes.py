@@ -6,6 +6,7 @@ import copy
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 
 from thalweg.answers import Row
 from thalweg.engine import Session
-from thalweg.io.files import ReadOptions, read_events
+from thalweg.io.files import read_events
+from thalweg.io.job import Job
+from thalweg.options import RunOptions
 from thalweg.spark import engine_processes, host
 from thalweg.spark.encode import encode_piece
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
 from thalweg.spark.shard_engine import LogEntry, Positions
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 
 # Engines live in this process, so that a test can take one away.
 engine_processes.IN_PROCESSES = False
@@ -78,7 +81,7 @@ class Store:
 class Play:
     """A query over pieces, batch by batch, with what clusters do to it in between."""
 
-    def __init__(self, job: ShardedJob) -> None:
+    def __init__(self, job: ShardPlan) -> None:
         self.job = job
         self.shards = job.reading.router.shares.shards
         self.stores = [Store() for _ in range(self.shards)]
@@ -164,12 +167,23 @@ def new_worker() -> None:
     engine_processes.ENGINES = engine_processes.EngineCache()
 
 
-def job_of(text: str, options: ReadOptions | None = None, shards: int = 1, **more: Any) -> ShardedJob:
-    return ShardedJob.of(text, options=options, shards=shards, **more)
+def job_of(
+    text: str,
+    options: RunOptions | None = None,
+    shards: int = 1,
+    *,
+    derive: Sequence[str] = (),
+    quarantine: str | None = None,
+    late: str | None = None,
+    **more: Any,
+) -> ShardPlan:
+    """The job of a query, spread over shards."""
+    chosen = replace(options or RunOptions(), shards=shards, **more)
+    return ShardPlan.of(Job.of(text, chosen, derive=derive), quarantine=quarantine, late=late)
 
 
 def chunks_of(
-    job: ShardedJob, stream: str, path: Path, *, piece_bytes: int, last: bool = True
+    job: ShardPlan, stream: str, path: Path, *, piece_bytes: int, last: bool = True
 ) -> list[pa.RecordBatch]:
     """The encoded pieces of a file that is a whole stream, or a part of one."""
     size = path.stat().st_size
@@ -184,23 +198,24 @@ def chunks_of(
     return [chunk for row in rows for chunk in encode_piece(job.reading, row)]
 
 
-def in_process(job: ShardedJob, streams: dict[str, Path]) -> list[Row]:
+def in_process(job: ShardPlan, streams: dict[str, Path]) -> list[Row]:
     """What the runner of this process makes of the same files."""
     return in_process_with_late(job, streams)[0]
 
 
-def in_process_with_late(job: ShardedJob, streams: dict[str, Path]) -> tuple[list[Row], int]:
+def in_process_with_late(job: ShardPlan, streams: dict[str, Path]) -> tuple[list[Row], int]:
     """The same, and the number of late events."""
-    session = Session(lateness=job.lateness)
-    for producer in job.derive:
+    options = job.job.options
+    session = Session(lateness=options.lateness)
+    for producer in job.job.derive:
         session.register(producer)
-    query = session.register(job.text)
+    query = session.register(job.job.query)
     for stream, path in streams.items():
-        events = read_events([path], stream, session.arena, session.prune(), job.reading.options)
+        events = read_events([path], stream, session.arena, session.prune(), options)
         session.keep(lambda events=events: [events.live_ids()])
         for batch in events:
             session.push_events(batch)
-        session.finish(stream, drain=job.drain)
+        session.finish(stream, drain=options.drain)
     return query.poll(), session.stats.late
 
 

@@ -229,7 +229,7 @@ def test_what_cannot_be_an_event_is_refused_before_anything_starts(spark: Any) -
     for message, options in {
         "no column 'text' among id, value, d": {"payload": "text", "time": "id"},
         "string or binary, not bigint": {"payload": "id", "time": "id"},
-        "N-Triples have no time": {},
+        "N-Triples has no time": {},
         "not double": {"time": "d"},
         "not 'csv'": {"format": "csv", "time": "id"},
     }.items():

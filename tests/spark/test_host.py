@@ -26,7 +26,7 @@ from tests.spark.fakes import (
 )
 from thalweg.answers import Row
 from thalweg.errors import UsageError
-from thalweg.io.files import ReadOptions
+from thalweg.options import RunOptions
 from thalweg.spark.shard_engine import LogEntry, Positions
 from thalweg.testing.snapshot import Block, Event, Question, Range, Window
 from thalweg.testing.strategies import STREAMS, any_windows, questions, streams, windows
@@ -50,7 +50,9 @@ def test_rows_of_a_task_that_is_run_again_are_the_same(tmp_path: Path) -> None:
     first, again = (chunks_of(job, "http://ex/s", file, piece_bytes=2000) for _ in range(2))
     assert len(first) > 3
     assert first == again
-    clocked = chunks_of(job_of(job.text, shards=2, clocked=True), "http://ex/s", file, piece_bytes=2000)
+    clocked = chunks_of(
+        job_of(job.job.query.text, shards=2, clocked=True), "http://ex/s", file, piece_bytes=2000
+    )
     assert sum(sum(batch["reading"].to_pylist()) for batch in clocked) > 0
 
 
@@ -230,7 +232,7 @@ def test_constants_of_a_query_are_not_in_the_row_of_an_empty_report(tmp_path: Pa
 def test_the_log_keeps_what_the_window_needs_and_no_more(tmp_path: Path, per_event: int) -> None:
     file = tmp_path / "a.nt"
     file.write_bytes(chain(0, 4000))
-    job = job_of(TRIPLES.format(r=50), ReadOptions(per_event=per_event))
+    job = job_of(TRIPLES.format(r=50), RunOptions(per_event=per_event))
     play = Play(job)
     longest = 0
     for number, chunk in enumerate(chunks_of(job, "http://ex/s", file, piece_bytes=2000)):

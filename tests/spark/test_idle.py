@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tests.spark.fakes import Play, chunks_of, job_of, new_worker
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 
 ONE, TWO = "http://ex/one", "http://ex/two"
 TEXT = (
@@ -17,9 +17,7 @@ TEXT = (
 )
 
 
-def chunks(
-    job: ShardedJob, folder: Path, stream: str, predicate: str, seconds: range
-) -> list[pa.RecordBatch]:
+def chunks(job: ShardPlan, folder: Path, stream: str, predicate: str, seconds: range) -> list[pa.RecordBatch]:
     """Events of a stream, at these seconds; the last is open, for more of it may come."""
     path = folder / f"{predicate}-{seconds.start}.nq"
     path.write_text(

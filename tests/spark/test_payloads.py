@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thalweg.engine import Session
-from thalweg.io.files import ReadOptions
+from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.prune import Prune, Signature
-from thalweg.rdf.timestamped import TimestampedFramer
+from thalweg.rdf.timestamped import TimestampedFramer, merged
 from thalweg.spark.payloads import read_payloads
 from thalweg.testing.strategies import LINE_ENDS
 
@@ -47,7 +47,7 @@ def row(payload: bytes | None, **more: Any) -> dict[str, Any]:
 def read(*rows: dict[str, Any], prune: Prune | None = None) -> tuple[Arena, Chunk, int]:
     schema = pa.schema([(name, TYPES.get(name, pa.string())) for name in rows[0]])
     batch = pa.RecordBatch.from_pylist(list(rows), schema=schema)
-    return read_payloads(prune or Prune.everything(), ReadOptions(), batch)
+    return read_payloads(prune or Prune.everything(), RunOptions(), batch)
 
 
 def told(arena: Arena, chunk: Chunk) -> list[tuple[int, int, int, str]]:
@@ -62,7 +62,7 @@ def told(arena: Arena, chunk: Chunk) -> list[tuple[int, int, int, str]]:
 def test_a_payload_with_a_time_is_one_event() -> None:
     arena, chunk, size = read(
         row(b"<a:1> <a:p> <a:o> .\n<a:2> <a:p> <a:o> .", time=5000),
-        row(b"<a:3> <a:p> <a:o> <a:g> .\n", time=4000, op="delete"),
+        row(b"<a:3> <a:p> <a:o> <a:g> .\n", syntax="nq", time=4000, op="delete"),
         row(b"", time=7000),
     )
     assert told(arena, chunk) == [(0, 5000, 1, "<a:1>"), (0, 5000, 1, "<a:2>"), (1, 4000, -1, "<a:3>")]
@@ -109,6 +109,7 @@ def _event(chunk: Chunk, time: int) -> int:
         (row(b"<a:1> <a:p>", syntax="turtle"), "not turtle"),
         (row(b"\xff\xfe\x00", syntax="jsonld"), "not jsonld"),
         (row(b"<a:1> <a:p> oops .\n"), "oops"),
+        (row(b"<a:1> <a:p> <a:o> <a:g> .\n"), "expected '.'"),
         (row(b"\x00\xff\xfe garbage"), ""),
     ],
 )
@@ -119,6 +120,7 @@ def test_a_bad_payload_is_refused_and_its_neighbours_are_not(given: dict[str, An
     (reject,) = chunk.rejects
     assert reject.source == "topic/0/17"
     assert reason in reject.reason or reason in reject.text
+    assert reject.kind == ("untimed" if given["syntax"] == "nq" else "malformed")
 
 
 def test_a_bad_line_is_told_with_its_place_in_its_payload() -> None:
@@ -189,7 +191,7 @@ def test_a_payload_of_which_nothing_is_kept_differs_from_one_without_triples() -
     rows = [row(unwanted), row(b""), row(b"oops"), row(unwanted, op="delete"), row(b"", op="delete")]
     rows += [row(wanted), row(quad, syntax="nq", timed=False)]
     arena, chunk, _ = read(*rows, prune=Prune.of([Signature(None, b"<a:p>", None)]))
-    batch = TimestampedFramer(S, arena).frame([chunk])
+    batch = TimestampedFramer(S, arena).frame(chunk)
     assert batch.inserts is not None
     assert batch.inserts.tolist() == [True, False, False, False, False, True, True]
     assert batch.with_markers().rows.event.tolist() == [0, 5, 6]
@@ -207,7 +209,7 @@ def test_messages_of_one_batch_are_taken_in_the_order_of_their_times() -> None:
     ):
         arena, chunk, _ = read(*rows, prune=session.prune())
         chunks.append(Chunk.unpack(chunk.pack(arena), session.arena))
-    batch = framer.frame(chunks)
+    batch = framer.frame(merged(chunks))
     session.push_events(batch)
     answers = query.poll()
     assert [(r.at, r.op, r["x"]) for r in answers] == [

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from tests.spark.fakes import Play, chunks_of, job_of
 from thalweg.engine import Session
 from thalweg.errors import UsageError
-from thalweg.io.files import ReadOptions, read_events
+from thalweg.io.files import read_events
 from thalweg.spark import encode, pieces
 from thalweg.spark.pieces import Position, line_end_after, line_end_before, listing, local_path, plan
 from thalweg.spark.source import RdfStreamReader, SourceOptions, size_of
@@ -251,7 +251,7 @@ def test_both_runners_name_the_same_lines_whatever_ends_them(tmp_path: Path, end
     files = (tmp_path / "quarantine").glob("*.jsonl")
     refused = sorted(json.loads(line)["line"] for file in files for line in file.read_text().splitlines())
     session = Session()
-    for batch in read_events([path], "http://ex/s", session.arena, session.prune(), ReadOptions(piece=1000)):
+    for batch in read_events([path], "http://ex/s", session.arena, session.prune(), piece=1000):
         session.push_events(batch)
     assert refused == [reject.line for reject in session.quarantine()] == list(range(1, 201, 7))
 

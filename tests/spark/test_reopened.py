@@ -9,9 +9,9 @@ import pytest
 
 from tests.spark.fakes import Play, in_process_with_late, job_of, new_worker, timed_graph, told
 from thalweg.errors import UsageError
-from thalweg.io.files import ReadOptions
+from thalweg.options import RunOptions
 from thalweg.spark.encode import encode_piece
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 from thalweg.spark.source import RdfStreamReader, SourceOptions
 
 S, T = "http://ex/s", "http://ex/t"
@@ -45,7 +45,7 @@ def graphs(first: int, last: int) -> bytes:
 class Run:
     """Runs over the files of folders, one after the other on one state, as a checkpoint makes them go on."""
 
-    def __init__(self, job: ShardedJob, folders: dict[str, Path], **options: str) -> None:
+    def __init__(self, job: ShardPlan, folders: dict[str, Path], **options: str) -> None:
         self.play = Play(job)
         self.job, self.folders, self.options = job, folders, options
         self.offsets: dict[str, dict[str, Any]] = {}
@@ -83,7 +83,7 @@ class Run:
         return chunks
 
 
-def finite(job: ShardedJob, folders: dict[str, Path], **options: str) -> Run:
+def finite(job: ShardPlan, folders: dict[str, Path], **options: str) -> Run:
     return Run(job, folders, endOfStream="true", **options)
 
 
@@ -166,7 +166,7 @@ def test_a_stream_that_goes_on_alone_leaves_what_comes_behind_it_late(tmp_path: 
 
 def test_an_end_ends_the_last_event_also_a_short_one(tmp_path: Path) -> None:
     (tmp_path / "a.nt").write_bytes(chain(0, 5))
-    job = job_of(CHAIN.format(s=S, r=20), ReadOptions(per_event=2))
+    job = job_of(CHAIN.format(s=S, r=20), RunOptions(per_event=2))
     run = finite(job, {S: tmp_path})
     run.to_the_end()
     (tmp_path / "b.nt").write_bytes(chain(5, 9))

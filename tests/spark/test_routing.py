@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from thalweg.lang import parse
 from thalweg.plan.shares import plan_shares
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.ntriples import LineReader
 from thalweg.rdf.prune import Prune
 from thalweg.spark.routing import TRIPLES, Parcel, Router
 
@@ -24,7 +24,7 @@ def parcels(body: str, shards: int, lines: list[str], mask: int = -1) -> list[tu
     query = parse(f"SELECT * FROM STREAM <{S}> [RANGE 10] WHERE {{ {body} }}")
     router = Router(query, plan_shares(query, shards))
     arena = Arena(mask)
-    chunk = Reader(arena, Prune.everything(), syntax="nt", source="a").read("\n".join(lines).encode())
+    chunk = LineReader(arena, Prune.everything(), syntax="nt", source="a").read("\n".join(lines).encode())
     found = []
     for parcel in router.split(S, TRIPLES, chunk, arena):
         columns = (arena.texts(column) for column in (parcel.chunk.s, parcel.chunk.p, parcel.chunk.o))

@@ -13,7 +13,7 @@ import pytest
 from tests.spark.fakes import in_process, job_of, run_frame, told
 from thalweg.answers import Row
 from thalweg.errors import QueryError, UsageError
-from thalweg.io.files import ReadOptions
+from thalweg.options import RunOptions
 
 pytestmark = pytest.mark.spark
 S = "http://ex/s"
@@ -109,9 +109,7 @@ def test_two_streams_are_joined_as_in_one_process(spark: Any, tmp_path: Path) ->
     rows: list[Row] = []
     streams = {"http://ex/one": str(one), "http://ex/two": str(two)}
     run_files(text, streams, rows.extend, spark=spark, source={"maxBytesPerTrigger": "8k"}, per_event=2)
-    expected = in_process(
-        job_of(text, ReadOptions(per_event=2)), {"http://ex/one": one, "http://ex/two": two}
-    )
+    expected = in_process(job_of(text, RunOptions(per_event=2)), {"http://ex/one": one, "http://ex/two": two})
     assert told(rows) == told(expected)
     assert len(rows) > 100
 

@@ -12,7 +12,7 @@ import thalweg as tw
 from tests.spark.fakes import in_process, job_of, told
 from thalweg.answers import Row
 from thalweg.errors import UsageError
-from thalweg.io.files import ReadOptions
+from thalweg.options import RunOptions
 from thalweg.spark.results import RESULT_SCHEMA, rows_of
 
 pytestmark = pytest.mark.spark
@@ -40,7 +40,7 @@ def results(spark: Any, file: Path) -> Any:
 
 
 def expected(file: Path) -> list[Row]:
-    return in_process(job_of(TEXT, ReadOptions(rate=3000)), {S: file})
+    return in_process(job_of(TEXT, RunOptions(rate=3000)), {S: file})
 
 
 def write(frame: Any, checkpoint: str, kind: str, **options: str) -> None:

@@ -25,7 +25,7 @@ from thalweg.spark import encode, host, shard_engine
 from thalweg.spark.payloads import read_payloads
 from thalweg.spark.routing import EVENTS
 from thalweg.spark.shard_engine import SAVED
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 from thalweg.testing.strategies import any_windows, questions, streams
 
 Change = tuple[str, bytes, int]
@@ -81,7 +81,7 @@ def test_a_log_that_was_put_together_gives_the_same_answers(data: st.DataObject)
     assert told(play.rows) == told(expected)
 
 
-def messages(job: ShardedJob, changes: list[Change]) -> list[pa.RecordBatch]:
+def messages(job: ShardPlan, changes: list[Change]) -> list[pa.RecordBatch]:
     """Changes of a graph as the encoding step hands them on."""
     names = ("stream", "source", "syntax", "payload", "time", "said", "timed", "op")
     types = (

@@ -10,8 +10,8 @@ import pytest
 
 import thalweg as tw
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.framing import Framer
-from thalweg.rdf.ntriples import GENERATED_AT, Reader
+from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.ntriples import GENERATED_AT, LineReader
 
 S = "http://ex/s"
 T = "http://ex/t"
@@ -141,8 +141,8 @@ def test_whether_an_event_is_late_depends_on_no_batch_and_no_query(cuts):
         lines.append(f"<http://ex/a{at}> <http://ex/{predicate}> <http://ex/b> <http://ex/{graph}> .\n")
     session = tw.Session()
     query = session.register(select("?x :p ?y", window=""))
-    reader = Reader(session.arena, session.prune(), syntax="nq", source="doc")
-    framer = Framer(S, mode="graphs", arena=session.arena)
+    reader = LineReader(session.arena, session.prune(), syntax="nq", source="doc")
+    framer = StatementFramer(S, mode="graphs", arena=session.arena)
     for start, end in pairwise([0, *cuts, len(lines)]):
         session.push_events(framer.frame(reader.read("".join(lines[start:end]).encode(), offset=start)))
     session.push_events(framer.close())
@@ -232,8 +232,8 @@ def test_a_now_query_speaks_of_each_event_alone_and_names_its_graph():
 def test_pushed_and_framed_events_of_one_stream_are_different_events():
     session = tw.Session()
     query = session.register(select("?x :p ?y", window="[NOW]"))
-    reader = Reader(session.arena, session.prune(), syntax="nt", source="doc")
-    framer = Framer(S)
+    reader = LineReader(session.arena, session.prune(), syntax="nt", source="doc")
+    framer = StatementFramer(S)
     line = triple("a", "p", "b")
     for _ in range(3):
         session.push_events(framer.frame(reader.read(line.encode())))

@@ -6,8 +6,8 @@ import pytest
 
 import thalweg as tw
 from thalweg.instants import LAST, LONGEST, show_instant
-from thalweg.rdf.framing import Framer
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.ntriples import LineReader
 
 S = "http://ex/s"
 END = "9999-12-31T23:59:59.999999Z"
@@ -85,8 +85,8 @@ def test_a_late_event_is_late_whether_or_not_a_query_wants_its_triples() -> None
 def test_late_graphs_that_no_query_wants_are_counted_by_framed_streams() -> None:
     session = tw.Session()
     session.register(ask("[RANGE 10s]"))
-    reader = Reader(session.arena, session.prune(), syntax="nq", source=S)
-    framer = Framer(S, mode="graphs", arena=session.arena)
+    reader = LineReader(session.arena, session.prune(), syntax="nq", source=S)
+    framer = StatementFramer(S, mode="graphs", arena=session.arena)
     stamp = '<http://ex/g{0}> <http://www.w3.org/ns/prov#generatedAtTime> "{1}" .\n'
     quads = "".join(
         f"{triple[:-1]} <http://ex/g{k}> .\n{stamp.format(k, at)}"
@@ -103,8 +103,8 @@ def test_an_advance_makes_lines_late_that_no_query_wants() -> None:
     session = tw.Session()
     session.register(ask("[RANGE 10s]"))
     session.advance(3)
-    reader = Reader(session.arena, session.prune(), syntax="nt", source=S)
-    framer = Framer(S, arena=session.arena)
+    reader = LineReader(session.arena, session.prune(), syntax="nt", source=S)
+    framer = StatementFramer(S, arena=session.arena)
     lines = "\n".join([OTHER, TRIPLE, OTHER, OTHER, TRIPLE, ""])
     session.push_events(framer.frame(reader.read(lines.encode())))
     assert [(late.at // 1000, late.event) for late in session.late()] == [(0, 0), (1, 1), (2, 2)]

@@ -15,8 +15,8 @@ from thalweg.bench.workload import STREAM, Encoded, chunks, query_text
 from thalweg.engine import Session
 from thalweg.io.files import pieces
 from thalweg.kernels.arena import RECORD, USED
-from thalweg.rdf.framing import Framer
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.ntriples import LineReader
 from thalweg.testing.generate import lubm
 
 _KNOWS = "http://thalweg.dev/knows"
@@ -56,8 +56,8 @@ def held(report: Report, stream: Encoded, window: int) -> None:
     for name, text in (queries | {"every triple": everything}).items():
         session = Session()
         query = session.register(text)
-        reader = Reader(session.arena, session.prune(), syntax="nt", source="bench")
-        framer = Framer(STREAM, arena=session.arena)
+        reader = LineReader(session.arena, session.prune(), syntax="nt", source="bench")
+        framer = StatementFramer(STREAM, arena=session.arena)
         for document in stream.documents(max(0, len(stream) - 2 * window), len(stream)):
             session.push_events(framer.frame(reader.read(document)))
             query.drain()
@@ -108,8 +108,8 @@ def pass_through(triples: int, window: int, piece: int = 20_000) -> Passage:
     """Runs a path query over a chain of new terms, from text, and samples the memory thirty times."""
     session = Session()
     query = session.register(_PATH % window)
-    reader = Reader(session.arena, session.prune(), syntax="nt", source="bench")
-    framer = Framer(STREAM, arena=session.arena)
+    reader = LineReader(session.arena, session.prune(), syntax="nt", source="bench")
+    framer = StatementFramer(STREAM, arena=session.arena)
     session.keep(lambda: [framer.live_ids()])
     passage = Passage()
     count = -(-triples // piece)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from thalweg.bench.workload import STREAM
+from thalweg.io.job import Job
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.timestamped import join_blobs
 from thalweg.spark.shard_engine import Arrival, LogEntry, ShardEngine
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 
 _PIECE = 4 << 20
 
@@ -17,8 +18,8 @@ class Rehearsal:
     """One shard with one query over a file, as often as it takes."""
 
     def __init__(self, text: str, plain: Path) -> None:
-        self._job = ShardedJob.of(text)
-        self._engine = ShardEngine(self._job)
+        self._plan = ShardPlan.of(Job.of(text))
+        self._engine = ShardEngine(self._plan)
         self._log: dict[int, LogEntry] = {}
         self._next = self._lap = 0
         self._text = plain.read_bytes()
@@ -41,7 +42,7 @@ class Rehearsal:
 
     def _encoded(self, text: bytes) -> Arrival:
         arena = Arena()
-        chunk = self._job.reading.reader(arena, {"syntax": "nt", "source": ""}).read(text)
+        chunk = self._plan.reading.reader(arena, {"syntax": "nt", "source": ""}).read(text)
         self.statements = chunk.statements
         return Arrival(0, STREAM, 0, "", "nt", False, chunk.pack(arena))
 
@@ -68,7 +69,7 @@ class Rehearsal:
 
     def rebuild(self) -> None:
         """Make a new engine, and let it catch up."""
-        engine = ShardEngine(self._job)
+        engine = ShardEngine(self._plan)
         for place, entry in self._log.items():
             engine.replay(place, entry)
         engine.resume(self._engine.result.positions)

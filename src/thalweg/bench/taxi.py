@@ -23,8 +23,8 @@ from thalweg.bench.workload import (
     text_rows,
 )
 from thalweg.engine import Session
-from thalweg.rdf.framing import Framer
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.ntriples import LineReader
 from thalweg.testing.generate import TYPE, XSD
 from thalweg.testing.generate_rows import trips
 
@@ -160,8 +160,8 @@ def _from_text(texts: list[str], query: str) -> int:
     """Events as text in pieces of some thousand triples, framed by the reader; the number of rows."""
     session = Session()
     registered = session.register(query)
-    reader = Reader(session.arena, session.prune(), syntax="nt", source="bench", per_event=PER_EVENT)
-    framer = Framer(STREAM, per_event=PER_EVENT, arena=session.arena)
+    reader = LineReader(session.arena, session.prune(), syntax="nt", source="bench", per_event=PER_EVENT)
+    framer = StatementFramer(STREAM, per_event=PER_EVENT, arena=session.arena)
     session.keep(lambda: [framer.live_ids()])
     rows = 0
     for start in range(0, len(texts), 512):

@@ -23,7 +23,7 @@ from thalweg.engine import Session
 from thalweg.operators.streamset import Strategy
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import EventBatch, Rows
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.ntriples import LineReader
 from thalweg.rdf.prune import Prune
 from thalweg.testing.generate import lubm, write
 
@@ -111,7 +111,7 @@ class Encoded:
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self.arena = Arena()
-        reader = Reader(self.arena, Prune.everything(), syntax="nt", source="bench", blank_nodes="stable")
+        reader = LineReader(self.arena, Prune.everything(), syntax="nt", source="bench", blank_nodes="stable")
         read = [reader.read(piece) for piece in pieces]
         self.s, self.p, self.o = (np.concatenate([getattr(part, name) for part in read]) for name in "spo")
         self.op = np.ones(len(self.s), np.int64)

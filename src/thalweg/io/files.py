@@ -9,39 +9,24 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
 from thalweg.errors import UsageError
 from thalweg.lines import last_end
+from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena, Ids
-from thalweg.rdf.chunk import Chunk, Reject
+from thalweg.rdf.chunk import Chunk, Reject, RejectKind
 from thalweg.rdf.events import EventBatch
-from thalweg.rdf.framing import Framer, Mode
-from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes, Reader, Syntax
+from thalweg.rdf.formats import GZIP_MAGIC, Mode, Reader, named_gzip
+from thalweg.rdf.framing import StatementFramer
 from thalweg.rdf.prune import Prune
 
 PIECE = 16 * 1024 * 1024
 """Bytes of a piece unless given."""
-
-_SUFFIXES: dict[str, Syntax] = {".nt": "nt", ".nq": "nq"}
-_GZIP = b"\x1f\x8b"
-
-
-def syntax_of(path: str | Path) -> Syntax:
-    """The line syntax of a file's name.
-
-    >>> syntax_of("quads.nq.gz")
-    'nq'
-    """
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    if not suffixes or suffixes[-1] not in _SUFFIXES:
-        known = ", ".join(f"*{suffix}, *{suffix}.gz" for suffix in _SUFFIXES)
-        raise UsageError(f"the name of {path} has no known suffix: expected {known}")
-    return _SUFFIXES[suffixes[-1]]
+_MALFORMED: RejectKind = "malformed"
+_FILE_PIECE = 4 * 1024 * 1024
+"""Bytes read at once: large enough to make a call worth it, small enough for the cache."""
 
 
 @dataclass
@@ -49,20 +34,27 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
     """Whole lines of a file as pairs (offset in the unpacked file, bytes); the last may lack its line end.
 
     After the iteration `rejects` has what could not be read (a gzip file that breaks off). With `reuse`,
-    bytes are good only until the next piece: that spares memory, and the cache.
+    bytes are good only until the next piece: that spares memory, and the cache. With `whole` the file is one piece,
+    and none if it breaks off.
     """
 
     path: str | Path
     size: int = PIECE
     reuse: bool = False
+    whole: bool = False
     rejects: list[Reject] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[tuple[int, memoryview]]:
         try:
             with open(self.path, "rb") as file:
-                packed = file.read(2) == _GZIP or str(self.path).lower().endswith(".gz")
+                packed = file.read(2) == GZIP_MAGIC or named_gzip(self.path)
                 file.seek(0)
-                yield from self._packed() if packed else self._plain(file.fileno())
+                if packed:
+                    yield from self._packed()
+                elif self.whole:
+                    yield 0, memoryview(file.read())
+                else:
+                    yield from self._plain(file.fileno())
         except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
             raise UsageError(f"cannot read {self.path}: {error.strerror}") from None
 
@@ -89,7 +81,7 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
         offset = 0
         rest: list[bytes] = []
         for data in self._unpacked():
-            cut = last_end(data, 0, len(data))
+            cut = 0 if self.whole else last_end(data, 0, len(data))
             if cut == 0:
                 rest.append(data)
                 continue
@@ -101,13 +93,13 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
         if self.rejects:
             # The line at the break may look whole without being so.
             shown = last[:2000].decode("utf-8", "replace")[:500]
-            self.rejects[-1] = Reject(str(self.path), 0, 0, self.rejects[-1].reason, shown)
+            self.rejects[-1] = replace(self.rejects[-1], text=shown)
         elif last:
             yield offset, memoryview(last)
 
     def _is_gzip(self) -> bool:
         with open(self.path, "rb") as file:
-            return file.read(2) == _GZIP
+            return file.read(2) == GZIP_MAGIC
 
     def _unpacked(self) -> Iterator[bytes]:
         with gzip.open(self.path, "rb") as file:
@@ -121,45 +113,13 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
                         yield b"".join(waiting)
                         waiting, size = [], 0
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                reason = (
-                    f"the gzip file breaks off: {error}" if self._is_gzip() else "this is not a gzip file"
-                )
-                self.rejects.append(Reject(str(self.path), 0, 0, reason, ""))
+                reason, kind = "this is not a gzip file", _MALFORMED
+                if self._is_gzip():
+                    reason = f"the gzip file breaks off: {error}"
+                    kind = "truncated" if isinstance(error, EOFError) else "damaged"
+                self.rejects.append(Reject(str(self.path), 0, 0, reason, "", kind))
             if waiting:
                 yield b"".join(waiting)
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """How files become events; None is what the syntax suggests (N-Triples: triples, N-Quads: graphs)."""
-
-    syntax: Syntax | None = None
-    mode: Mode | None = None
-    per_event: int = 1
-    unit_us: int = 1000
-    rate: int | float | Fraction | None = None
-    blank_nodes: BlankNodes = "event"
-    time_predicate: bytes = GENERATED_AT
-    piece: int = 4 * 1024 * 1024
-    """Bytes read at once: large enough to make a call worth it, small enough for the cache."""
-    threads: int = 1
-    """Cores that read; with more than one, pieces are read beside each other and beside the matching."""
-
-    def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise UsageError(f"threads must be at least 1, got {self.threads}")
-        if self.per_event < 1:
-            raise UsageError(f"per_event must be at least 1, got {self.per_event}")
-        if self.rate is not None and self.rate < 1e-6:
-            raise UsageError(f"the rate must be at least 0.000001 events a second, got {self.rate}")
-        if self.mode == "graphs" and self.syntax == "nt":
-            raise UsageError("N-Triples has no named graphs: frame it as triples")
-
-    def mode_for(self, syntax: Syntax) -> Mode:
-        """How files of this syntax are framed."""
-        if self.mode == "graphs" and syntax == "nt":
-            raise UsageError("N-Triples has no named graphs: frame it as triples")
-        return self.mode or ("triples" if syntax == "nt" else "graphs")
 
 
 class FileEvents:
@@ -171,17 +131,24 @@ class FileEvents:
         stream: str,
         arena: Arena,
         prune: Prune | Callable[[], Prune],
-        options: ReadOptions | None = None,
+        options: RunOptions | None = None,
+        *,
+        piece: int = _FILE_PIECE,
+        threads: int = 1,
     ) -> None:
-        """`prune` may be a function that gives the current one: queries come and go while files are read."""
-        self.options = options or ReadOptions()
+        """`prune` may be a function that gives the current one: queries come and go while files are read.
+
+        With several `threads`, pieces are read in parallel to each other and to the matching.
+        """
+        self.options = options or RunOptions()
+        self._piece, self._threads = piece, threads
         self.arena = arena
         self._prune = (lambda: prune) if isinstance(prune, Prune) else prune
-        self._files = [(str(path), self.options.syntax or syntax_of(path)) for path in paths]
-        modes: set[Mode] = {self.options.mode_for(syntax) for _, syntax in self._files} or {"triples"}
+        self._files = [(str(path), self.options.format_for(path)) for path in paths]
+        modes: set[Mode] = {self.options.mode_for(format) for _, format in self._files} or {"triples"}
         if len(modes) > 1:
             raise UsageError("the stream has files of triples and of graphs: set mode")
-        self.framer = Framer(
+        self.framer = StatementFramer(
             stream,
             mode=modes.pop(),
             per_event=self.options.per_event,
@@ -207,16 +174,15 @@ class FileEvents:
     def _read(self) -> Iterator[EventBatch]:
         stream = self.framer.stream
         timed = self.framer.mode == "graphs"
-        for path, syntax in self._files:
+        for path, format in self._files:
             make = partial(
-                Reader,
-                syntax=syntax,
+                format.reader,
                 source=path,
                 blank_nodes=self.options.blank_nodes,
                 per_event=self.options.per_event,
-                time_predicate=self.options.time_predicate if timed else b"",
+                time_predicate=self.options.time_term if timed else b"",
             )
-            source = pieces(path, self.options.piece, reuse=self.options.threads == 1)
+            source = pieces(path, self._piece, reuse=self._threads == 1, whole=not format.splittable)
             for chunk in self._chunks(source, make):
                 self.statements += chunk.statements
                 self.blanks += chunk.blanks
@@ -227,7 +193,7 @@ class FileEvents:
 
     def _chunks(self, source: pieces, make: Callable[[Arena, Prune], Reader]) -> Iterator[Chunk]:
         """The chunks of a file in order, read here or by several threads, each pruned as is right when it is taken."""
-        if self.options.threads == 1:
+        if self._threads == 1:
             reader = make(self.arena, self._prune())
             for offset, data in source:
                 self.bytes += len(data)
@@ -248,13 +214,13 @@ class FileEvents:
                 chunk, records = read(replace(ahead, prune=self._prune()))
             return chunk.adopted(records, self.arena)
 
-        with ThreadPoolExecutor(self.options.threads, "thalweg-read") as pool:
+        with ThreadPoolExecutor(self._threads, "thalweg-read") as pool:
             under_way: deque[tuple[_Ahead, Future[tuple[Chunk, bytes]]]] = deque()
             for offset, data in source:
                 self.bytes += len(data)
                 ahead = _Ahead(offset, data, self._prune())
                 under_way.append((ahead, pool.submit(read, ahead)))
-                if len(under_way) > self.options.threads + 1:
+                if len(under_way) > self._threads + 1:
                     yield taken(*under_way.popleft())
             while under_way:
                 yield taken(*under_way.popleft())
@@ -274,7 +240,10 @@ def read_events(
     stream: str,
     arena: Arena,
     prune: Prune | Callable[[], Prune],
-    options: ReadOptions | None = None,
+    options: RunOptions | None = None,
+    *,
+    piece: int = _FILE_PIECE,
+    threads: int = 1,
 ) -> FileEvents:
     """The events of local files for a runner in this process."""
-    return FileEvents(paths, stream, arena, prune, options)
+    return FileEvents(paths, stream, arena, prune, options, piece=piece, threads=threads)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from glob import glob, has_magic
 
 from thalweg.errors import UsageError
-from thalweg.io.files import syntax_of
-
-SUFFIXES = (".nt", ".nq", ".nt.gz", ".nq.gz")
+from thalweg.options import RunOptions
+from thalweg.rdf.formats import file_suffixes, find_format
 
 
 def inputs_of(options: Iterable[str]) -> dict[str, str]:
@@ -28,26 +27,28 @@ def inputs_of(options: Iterable[str]) -> dict[str, str]:
     return inputs
 
 
-def files_of(path: str) -> list[str]:
+def files_of(path: str, options: RunOptions | None = None) -> list[str]:
     """The files of a path: itself, what a pattern matches, or the RDF files of a folder, by name.
 
-    Files of triples and files of graphs in one stream are refused: they have different notions of an event.
+    If the options name a format, all files of a folder are read. Files of triples and files of graphs in one stream
+    are refused: they have different notions of an event.
     """
+    options = options or RunOptions()
     if os.path.isdir(path):
-        files = contents_of(path).read
+        files = contents_of(path, options).read
         if not files:
-            raise UsageError(f"there is no file to read here ({', '.join(SUFFIXES)})", source=path)
+            raise UsageError(f"there is no file to read here ({', '.join(file_suffixes())})", source=path)
     elif is_pattern(path):
         files = [name for name in sorted(glob(path, recursive=True)) if os.path.isfile(name)]
         if not files:
             raise UsageError("no file has such a name", source=path)
     else:
         files = [path]
-    kinds = {syntax_of(file): file for file in files}
+    kinds = {format.mode: (format, file) for file in files for format in [options.format_for(file)]}
     if len(kinds) > 1:
-        triples, graphs = kinds["nt"], kinds["nq"]
+        (triples, plain), (graphs, named) = kinds["triples"], kinds["graphs"]
         raise UsageError(
-            f"N-Triples ({triples}) and N-Quads ({graphs}) in one stream: give them as two streams",
+            f"{triples.title} ({plain}) and {graphs.title} ({named}) in one stream: give them as two streams",
             source=path,
         )
     return files
@@ -58,13 +59,14 @@ def is_pattern(path: str) -> bool:
     return has_magic(path) and not os.path.exists(path)
 
 
-def readable(name: str) -> bool:
+def readable(name: str, options: RunOptions | None = None) -> bool:
     """Whether a file with this name is read where it is found in a folder.
 
-    >>> readable("a.NT.gz"), readable("a.ttl"), readable("_a.nt")
-    (True, False, False)
+    >>> readable("a.NT.gz"), readable("a.ttl"), readable("_a.nt"), readable("a.ttl", RunOptions(format="turtle"))
+    (True, False, False, True)
     """
-    return not hidden(name) and name.lower().endswith(SUFFIXES)
+    named = options is not None and options.format is not None
+    return not hidden(name) and (named or find_format(name) is not None)
 
 
 def hidden(name: str) -> bool:
@@ -81,10 +83,10 @@ class Contents:
     folders: list[str] = field(default_factory=list)
 
 
-def contents_of(folder: str) -> Contents:
+def contents_of(folder: str, options: RunOptions | None = None) -> Contents:
     """What is in a folder; paths begin with that of the folder."""
     found = Contents()
-    for name, kind in _walk(folder, ""):
+    for name, kind in _walk(folder, "", options):
         getattr(found, kind).append(name)
     for names in (found.read, found.skipped, found.folders):
         names.sort()
@@ -92,16 +94,16 @@ def contents_of(folder: str) -> Contents:
     return found
 
 
-def _walk(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
+def _walk(folder: str, prefix: str, options: RunOptions | None) -> Iterator[tuple[str, str]]:
     yield prefix, "folders"
     with os.scandir(folder) as entries:
         for entry in entries:
             if hidden(entry.name):
                 continue
             if entry.is_dir():
-                yield from _walk(entry.path, f"{prefix}{entry.name}/")
+                yield from _walk(entry.path, f"{prefix}{entry.name}/", options)
             else:
-                yield prefix + entry.name, "read" if readable(entry.name) else "skipped"
+                yield prefix + entry.name, "read" if readable(entry.name, options) else "skipped"
 
 
 def _split(option: str) -> tuple[str, str]:

@@ -1,40 +1,19 @@
-"""A run over files, as a command requests it: what is read, how, and where everything goes."""
+"""The job of a run: its queries and options, and, for a run over files, what is read and where everything goes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from thalweg.algebra.query import Query
-from thalweg.errors import UsageError
-from thalweg.instants import duration
+from thalweg.errors import UsageError, warn
 from thalweg.io.inputs import contents_of, files_of
 from thalweg.io.outputs import check_output
+from thalweg.lang import parse
 from thalweg.operators.derived import output_of
-from thalweg.rdf.ntriples import GENERATED_AT
-
-
-@dataclass(frozen=True)
-class InputOptions:
-    """The options by which bytes become events."""
-
-    per_event: int = 1
-    rate: int | None = None
-    blank_nodes: Literal["event", "stable"] = "event"
-    time_predicate: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.time_predicate is not None and not self.time_predicate.strip("<>").strip():
-            raise UsageError("--time-predicate must be an IRI")
-
-    @property
-    def time_predicate_term(self) -> bytes:
-        """The predicate of times, as it is written in data."""
-        iri = self.time_predicate
-        return GENERATED_AT if iri is None else f"<{iri.strip('<>')}>".encode()
+from thalweg.options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -48,36 +27,50 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Job:
-    """A query and the files that its streams are read from."""
+    """Queries and the options by which they are answered; for a run over files also what is read and written."""
 
     query: Query
-    inputs: Mapping[str, str]
-    reading: InputOptions = InputOptions()
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """The path of each stream that is read from files."""
+    options: RunOptions = field(default_factory=RunOptions)
     outputs: Outputs = Outputs()
-    lateness: int = 0
-    on_error: str = "quarantine"
-    drain: bool = False
-    unread: tuple[str, ...] = ()
     derive: tuple[Query, ...] = ()
     """CONSTRUCT queries whose output streams the query reads."""
+    unread: tuple[str, ...] = ()
+    """Streams that are given and that no query reads."""
     own: frozenset[str] = frozenset()
     """Real paths that the run itself uses: its query, its outputs, its checkpoint."""
 
     @classmethod
     def of(
         cls,
+        query: str | Query,
+        options: RunOptions | None = None,
+        *,
+        derive: Sequence[str | Query] = (),
+        stream: str | None = None,
+    ) -> Job:
+        """The job of queries whose events come from elsewhere; texts are parsed here, and nowhere after.
+
+        `stream` is what a query reads that names no stream.
+        """
+        producers = tuple(_parsed(producer, stream) for producer in derive)
+        if None in map(output_of, producers):
+            raise UsageError("a stream is derived by REGISTER ISTREAM <stream> AS CONSTRUCT ...")
+        return cls(_parsed(query, stream), options=options or RunOptions(), derive=producers)
+
+    @classmethod
+    def of_files(
+        cls,
         query: Query,
         inputs: Mapping[str, str],
-        reading: InputOptions,
+        options: RunOptions,
         outputs: Outputs,
         *,
-        lateness: str,
-        on_error: str,
-        drain: bool,
         derive: Sequence[Query] = (),
         own: Iterable[str | Path] = (),
     ) -> Job:
-        """A job, after checks that name the option which is wrong."""
+        """The job of a command, after checks that name the option which is wrong."""
         needed, derived = _streams([*derive, query])
         for stream in needed:
             if stream not in inputs:
@@ -86,15 +79,11 @@ class Job:
         for stream in derived:
             if stream in inputs:
                 raise UsageError(f"--stream gives <{stream}>, which is the output of a --derive query")
-        try:
-            microseconds = duration(lateness)
-        except ValueError as error:
-            raise UsageError(f"--lateness: {error}") from None
         check_output(query, outputs.results)
         read = {stream: path for stream, path in inputs.items() if stream in needed}
         unread = tuple(stream for stream in inputs if stream not in read)
         used = frozenset(os.path.realpath(path) for path in own)
-        return cls(query, read, reading, outputs, microseconds, on_error, drain, unread, tuple(derive), used)
+        return cls(query, read, options, outputs, tuple(derive), unread, used)
 
     @property
     def queries(self) -> tuple[Query, ...]:
@@ -103,11 +92,11 @@ class Job:
 
     def files(self) -> dict[str, list[str]]:
         """The files of each stream, in the order in which they are read."""
-        return {stream: files_of(path) for stream, path in self.inputs.items()}
+        return {stream: files_of(path, self.options) for stream, path in self.inputs.items()}
 
     def files_of(self, stream: str) -> list[str]:
         """The files of one stream."""
-        return files_of(self.inputs[stream])
+        return files_of(self.inputs[stream], self.options)
 
     def skipped(self) -> list[str]:
         """Files in the folders that are read which are left out for their suffix."""
@@ -115,13 +104,23 @@ class Job:
             file
             for path in self.inputs.values()
             if os.path.isdir(path)
-            for file in contents_of(path).skipped
+            for file in contents_of(path, self.options).skipped
             if not self._uses(file)
         ]
 
     def _uses(self, file: str) -> bool:
         path = os.path.realpath(file)
         return any(path == own or path.startswith(own + os.sep) for own in self.own)
+
+
+def _parsed(query: str | Query, stream: str | None) -> Query:
+    """A query, parsed if it is a text; whoever parsed another one has seen its doubts."""
+    if not isinstance(query, str):
+        return query
+    parsed = parse(query, stream=stream)
+    for doubt in parsed.doubts:
+        warn(f"query: {doubt}")
+    return parsed
 
 
 def _streams(queries: Sequence[Query]) -> tuple[list[str], list[str]]:

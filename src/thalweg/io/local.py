@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from thalweg.answers import ContinuousQuery
 from thalweg.engine import Session
-from thalweg.io.files import PIECE, FileEvents, ReadOptions, read_events
+from thalweg.io.files import PIECE, FileEvents, read_events
 from thalweg.io.job import Job
 from thalweg.io.outcome import Outcome, Seen, conclude, untimed_statement
 from thalweg.io.outputs import open_writer
@@ -25,12 +26,8 @@ _MOST_THREADS = 4  # reading is then no longer what a run waits for
 def run_in_process(job: Job, meter: Meter) -> Outcome:
     """Run a job to the end of its files, or to Ctrl-C."""
     begin = time.perf_counter()
-    session = Session(
-        lateness=f"{job.lateness}us",
-        on_error=job.on_error,
-        blank_nodes=job.reading.blank_nodes,
-        max_pending=None,  # the results of each batch are written before the next one
-    )
+    # The results of each batch are written before the next one.
+    session = Session.of(replace(job.options, max_pending=None))
     for producer in job.derive:
         session.register(producer).discard()
     query = session.register(job.query)
@@ -44,13 +41,13 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
         if batch.events:
             begun.add(batch.stream)
         outcome.untimed = sum(source.framer.ignored for source in sources.values())
-        if outcome.untimed and job.on_error == "fail":
+        if outcome.untimed and job.options.on_error == "fail":
             raise untimed_statement(job)
         quarantine.write(batch.rejects)
 
     try:
         with open_writer(job.outputs.results, job.query) as writer, Interrupts() as interrupts:
-            for _ in _side_by_side(sources, session, look, drain=job.drain):
+            for _ in _side_by_side(sources, session, look, drain=job.options.drain):
                 late.write(session.late())
                 _deliver(query, writer)
                 meter.update(
@@ -75,19 +72,14 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
 
 
 def _open(job: Job, session: Session) -> dict[str, FileEvents]:
-    reading = job.reading
     files = job.files()
-    options = ReadOptions(
-        per_event=reading.per_event,
-        rate=reading.rate,
-        blank_nodes=reading.blank_nodes,
-        time_predicate=reading.time_predicate_term,
-        # What one stream is ahead of another waits in memory, so that several are read in smaller steps.
-        piece=PIECE if len(files) == 1 else PIECE // 8,
-        threads=min(os.cpu_count() or 1, _MOST_THREADS),
-    )
+    # What one stream is ahead of another waits in memory, so that several are read in smaller steps.
+    piece = PIECE if len(files) == 1 else PIECE // 8
+    threads = min(os.cpu_count() or 1, _MOST_THREADS)
     sources = {
-        stream: read_events(paths, stream, session.arena, session.prune, options)
+        stream: read_events(
+            paths, stream, session.arena, session.prune, job.options, piece=piece, threads=threads
+        )
         for stream, paths in files.items()
     }
     session.keep(lambda: [source.live_ids() for source in sources.values()])

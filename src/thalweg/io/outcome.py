@@ -10,14 +10,14 @@ from typing import Any
 
 from thalweg.algebra.nodes import Pattern
 from thalweg.errors import DataError, UsageError
-from thalweg.io.files import pieces, syntax_of
-from thalweg.io.inputs import SUFFIXES
+from thalweg.io.files import pieces
 from thalweg.io.job import Job
 from thalweg.io.sniff import holds_data, is_misnamed, likely_cause
 from thalweg.io.writers import Records
+from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Reject
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.formats import Format, file_suffixes
 from thalweg.rdf.prune import Prune
 
 _SHOWN = 3
@@ -122,7 +122,7 @@ def _had_input(job: Job, stream: str) -> bool:
 def _misnamed(job: Job, stream: str) -> bool:
     """Whether all files of a stream are N-Quads that are called N-Triples."""
     files = _files(job, stream)
-    return bool(files) and all(map(is_misnamed, files))
+    return bool(files) and all(is_misnamed(file, job.options.format_for(file)) for file in files)
 
 
 def _files(job: Job, stream: str) -> list[str]:
@@ -138,7 +138,11 @@ def _refused(outcome: Outcome, job: Job, seen: Seen, lost: Collection[str]) -> I
     explained: set[str] = set()
     for stream in lost:
         files = _files(job, stream)
-        causes = {file: cause for file in files if (cause := _cause(file, rejects.get(file), whole=True))}
+        causes = {
+            file: cause
+            for file in files
+            if (cause := _cause(file, job.options, rejects.get(file), whole=True))
+        }
         explained |= causes.keys()
         for file, cause in list(causes.items())[:_SHOWN]:
             yield f"no usable input in <{stream}>: {file}: {cause}"
@@ -147,7 +151,9 @@ def _refused(outcome: Outcome, job: Job, seen: Seen, lost: Collection[str]) -> I
             yield f"no usable input in <{stream}>: {_list(files)}: {why}"
     if seen.quarantine.first is not None and job.outputs.quarantine is None:
         yield f"malformed input, e.g. {error_of(seen.quarantine.first)} (--quarantine PATH keeps all of it)"
-    others = ((file, _cause(file, reject)) for file, reject in rejects.items() if file not in explained)
+    others = (
+        (file, _cause(file, job.options, reject)) for file, reject in rejects.items() if file not in explained
+    )
     for file, cause in islice(((file, cause) for file, cause in others if cause), _SHOWN):
         yield f"{file}: {cause}"
 
@@ -164,14 +170,14 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
         )
     if outcome.skipped:
         suffixes = "its suffix" if outcome.skipped == 1 else "their suffixes"
-        yield f"skipped for {suffixes}: {_list(job.skipped())} (read are {', '.join(SUFFIXES)})"
+        yield f"skipped for {suffixes}: {_list(job.skipped())} (read are {', '.join(file_suffixes())})"
     for stream in job.unread:
         yield f"the query does not read <{stream}>"
     if outcome.unmatched:
         for pattern in _unmatched(job, seen):
             yield f"no triple fits the pattern  {pattern} .  (line {pattern.line}:{pattern.column} of the query)"
     yield from (doubt for query in job.queries for doubt in query.doubts)
-    joins = job.reading.blank_nodes == "event" and any(
+    joins = job.options.blank_nodes == "event" and any(
         len(query.patterns) > 1 and not query.per_event for query in job.queries
     )
     if joins and seen.blank_nodes:
@@ -181,16 +187,22 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
         )
 
 
-def _cause(file: str, reject: Reject | dict[str, Any] | None = None, *, whole: bool = False) -> str | None:
+def _cause(
+    file: str,
+    options: RunOptions,
+    reject: Reject | dict[str, Any] | None = None,
+    *,
+    whole: bool = False,
+) -> str | None:
     """Why a file, or something in it, may have been refused, and what to do."""
-    reason = "" if reject is None else str(error_of(reject))
-    if "breaks off" in reason:
-        lost = "was not written or copied to its end" if "ended before" in reason else "is damaged"
+    kind = None if reject is None else _reject_of(reject).kind
+    if kind in ("truncated", "damaged"):
+        lost = "was not written or copied to its end" if kind == "truncated" else "is damaged"
         return f"the gzip file {lost}: make it again (gzip -t tests it)"
-    if "has no prov:generatedAtTime" in reason:
+    if kind == "untimed":
         return "a graph needs a time, given by a statement outside of graphs; --time-predicate names its predicate"
     try:
-        return likely_cause(file, whole=whole)
+        return likely_cause(file, options.format_for(file), whole=whole)
     except UsageError:  # the source is no file: its name has no suffix
         return None
 
@@ -202,13 +214,19 @@ def _list(names: Sequence[str]) -> str:
 
 def explained(error: DataError) -> str:
     """An error about a piece of input, with the likely cause if its file is of another kind than its name says."""
-    cause = _cause(error.source) if error.source and os.path.isfile(error.source) else None
+    file = error.source
+    cause = _cause(file, RunOptions()) if file and os.path.isfile(file) else None
     return f"{error} ({cause})" if cause else str(error)
 
 
 def error_of(reject: Reject | dict[str, Any]) -> DataError:
-    """The error about a piece of input that was refused, which tasks of Spark leave as JSON."""
-    return (Reject(**reject) if isinstance(reject, dict) else reject).error()
+    """The error about a piece of input that was refused."""
+    return _reject_of(reject).error()
+
+
+def _reject_of(reject: Reject | dict[str, Any]) -> Reject:
+    """A reject, which tasks of Spark leave as JSON."""
+    return Reject(**reject) if isinstance(reject, dict) else reject
 
 
 def untimed_statement(job: Job) -> DataError:
@@ -216,16 +234,21 @@ def untimed_statement(job: Job) -> DataError:
     reason = "the statement is in no graph and states no time"
     for files in job.files().values():
         for file in files:
-            if syntax_of(file) == "nq" and (line := _first_untimed(file, job.reading.time_predicate_term)):
-                return DataError(reason, source=file, line=line)
+            format = job.options.format_for(file)
+            if not format.has_graphs:
+                continue
+            if (line := _first_untimed(file, format, job.options.time_term)) is not None:
+                return DataError(reason, source=file, line=line or None)
     return DataError(reason)
 
 
-def _first_untimed(file: str, predicate: bytes) -> int:
-    """The line of a file of N-Quads that holds the first such statement, or 0."""
-    reader = Reader(Arena(), Prune.of([]), syntax="nq", source=file, time_predicate=predicate)
+def _first_untimed(file: str, format: Format, predicate: bytes) -> int | None:
+    """The line of a file that holds the first such statement, or None; 0 where it is not in lines."""
+    reader = format.reader(Arena(), Prune.of([]), source=file, time_predicate=predicate)
     before = 0
-    for offset, data in pieces(file):
+    for offset, data in pieces(file, whole=not format.splittable):
+        if not format.splittable:
+            return 0 if reader.read(data).unnamed else None
         lines = bytes(data).splitlines(keepends=True)
         if not reader.read(data, offset=offset).unnamed:
             before += len(lines)
@@ -237,7 +260,7 @@ def _first_untimed(file: str, predicate: bytes) -> int:
             else:
                 before, lines, offset = before + half, lines[half:], offset + 1  # no byte order mark here
         return before + 1
-    return 0
+    return None
 
 
 def count(number: int, noun: str, more: str = "") -> str:

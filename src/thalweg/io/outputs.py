@@ -11,6 +11,7 @@ from thalweg.errors import UsageError
 from thalweg.io.graphs import NQuads, NTriples, stream_of
 from thalweg.io.safety import descriptor_of
 from thalweg.io.writers import Csv, JsonLines, Writer, open_file
+from thalweg.rdf.formats import without_gzip
 
 _JSON = (".jsonl", ".ndjson", ".json")
 _KINDS = (*_JSON, ".csv", ".nq", ".nt")
@@ -42,10 +43,7 @@ def check_output(query: Query, path: Path | None) -> None:
 def _kind(path: Path) -> str:
     if not path.suffix and (path.is_char_device() or path.is_fifo() or descriptor_of(path) is not None):
         return ".jsonl"
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".gz"]:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return Path(without_gzip(path.name)).suffix
 
 
 def _refusal(query: Query, kind: str) -> str | None:

@@ -9,6 +9,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from thalweg.io.job import Job
+from thalweg.rdf.formats import named_gzip
 
 
 class Meter:
@@ -68,7 +69,7 @@ class Interrupts:
 def _size(job: Job) -> int | None:
     """The length of all text; None where that is not known before it is read, as in a gzipped file."""
     files = [file for names in job.files().values() for file in names]
-    known = not any(file.lower().endswith(".gz") for file in files)
+    known = not any(map(named_gzip, files))
     return sum(os.path.getsize(file) for file in files) if known else None
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import zlib
 
-from thalweg.io.files import pieces, syntax_of
+from thalweg.io.files import pieces
+from thalweg.rdf.formats import GZIP_MAGIC, Format, format_of, named_gzip
 from thalweg.rdf.grammar import Malformed, statement
 
 _HEAD = 1 << 16
 _LINES = 50
-_GZIP = b"\x1f\x8b"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _HTML = re.compile(r"<!doctype html|<html\b", re.IGNORECASE)
 _XML = re.compile(r"<\?xml|<rdf:RDF\b|<!DOCTYPE\b")
@@ -22,13 +22,13 @@ _GOES_ON = re.compile(r"[;,]\s*$|\s[;,]\s", re.MULTILINE)
 _LINE_END = re.compile(r"[\r\n]")
 _CONTENT = re.compile(rb"(?:^|[\r\n])[ \t]*[^#\s]")
 _QUADS = "it holds N-Quads: call it .nq"
-_NAMES = {"nt": "N-Triples", "nq": "N-Quads"}
 
 
-def likely_cause(path: str, *, whole: bool = False) -> str | None:
+def likely_cause(path: str, format: Format | None = None, *, whole: bool = False) -> str | None:
     """Why lines of a file may be unreadable, and what to do; None where nothing seems to be wrong with it.
 
-    `whole`: none of it gave an event, so that statements without a graph are a cause, too.
+    `format` is what it is read as, if not what its name says. `whole`: none of it gave an event, so that statements
+    without a graph are a cause, too.
     """
     try:
         with open(path, "rb") as file:
@@ -37,25 +37,28 @@ def likely_cause(path: str, *, whole: bool = False) -> str | None:
         return f"cannot be read: {error.strerror}"
     if not head:
         return None
-    wanted = _NAMES[syntax_of(path)]
-    if head.startswith(_GZIP):
+    format = format or format_of(path)
+    wanted = format.title
+    if head.startswith(GZIP_MAGIC):
         head = _unpacked(head)
-    elif path.lower().endswith(".gz"):
+    elif named_gzip(path):
         return "it is not gzipped, though its name ends in .gz: take .gz off its name"
     if head.startswith(_WIDE):
         return "it is text in UTF-16, not in UTF-8: convert it (iconv -f UTF-16 -t UTF-8)"
     if b"\0" in head:
         return f"it is binary data or text in UTF-16, not {wanted}"
-    looks = _looks(head.decode("utf-8", "replace").removeprefix("\ufeff").lstrip(), syntax_of(path), whole)
+    if not format.splittable:  # its parser has named the place
+        return None
+    looks = _looks(head.decode("utf-8", "replace").removeprefix("\ufeff").lstrip(), format, whole)
     return looks and (looks if ":" in looks else f"it looks like {looks}: convert it to {wanted}")
 
 
-def is_misnamed(path: str) -> bool:
+def is_misnamed(path: str, format: Format) -> bool:
     """Whether a file holds N-Quads and is called N-Triples."""
-    return likely_cause(path) == _QUADS
+    return likely_cause(path, format) == _QUADS
 
 
-def _looks(text: str, syntax: str, whole: bool) -> str | None:
+def _looks(text: str, format: Format, whole: bool) -> str | None:
     """The language of a text that is not in lines of its syntax, or a whole sentence about it."""
     if _HTML.match(text):
         return "it is a web page (HTML), perhaps of a failed download: fetch the data again"
@@ -70,14 +73,14 @@ def _looks(text: str, syntax: str, whole: bool) -> str | None:
     triples = sum(_reads(line, quads=False) for line in lines)
     quads = sum(_reads(line, quads=True) for line in lines)
     # A graph whose time is a triple has at least one quad.
-    if syntax == "nt" and quads > triples and quads >= 2 * triples and 2 * quads > len(lines):
+    if not format.has_graphs and quads > triples and quads >= 2 * triples and 2 * quads > len(lines):
         return _QUADS
-    if syntax == "nq" and whole and lines and triples == len(lines):
+    if format.has_graphs and whole and lines and triples == len(lines):
         return "it holds N-Triples, whose statements have neither graph nor time: call it .nt"
     plain = "\n".join(line for line in lines if not _reads(line, quads=True))
     goes_on = 2 * quads <= len(lines) and "<" in plain and _GOES_ON.search(plain)
     if goes_on or _DIRECTIVE.search(plain):
-        return "TriG" if syntax == "nq" and "{" in plain else "Turtle"
+        return "TriG" if format.has_graphs and "{" in plain else "Turtle"
     return None
 
 

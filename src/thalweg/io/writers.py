@@ -16,6 +16,7 @@ from typing import IO, Any, Protocol, Self
 from thalweg.errors import UsageError
 from thalweg.instants import show_instant
 from thalweg.io.safety import descriptor_of
+from thalweg.rdf.formats import named_gzip
 
 _SOURCES = 100
 
@@ -218,7 +219,7 @@ def open_file(path: Path, append: bool = False) -> IO[bytes]:
     try:
         if (number := descriptor_of(path)) is not None:
             return open(os.dup(number), "wb")
-        if path.suffix.lower() == ".gz":
+        if named_gzip(path):
             return gzip.open(path, mode, compresslevel=6)  # type: ignore[return-value]
         return open(path, mode)
     except OSError as error:

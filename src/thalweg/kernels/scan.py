@@ -357,7 +357,7 @@ def scan(
             settled_at = o_at
             settled_size = o_size
             instant = NO_TIME
-            if quads and g_size == 0 and p_size == time_size and same(time_at, p_at, p_size):
+            if g_size == 0 and p_size == time_size and same(time_at, p_at, p_size):
                 if load8(o_at) == 0x22:
                     instant = micros(o_at + 1, string_end(o_at + 1, escapes) - o_at - 1)
                 if instant == NO_TIME:

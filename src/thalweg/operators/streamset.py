@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from thalweg.operators.routing import Routes
 from thalweg.operators.state import State
 from thalweg.operators.statistics import StatisticsCollector
 from thalweg.operators.views import View, view_of
+from thalweg.options import Strategy
 from thalweg.plan.program import (
     Interner,
     Program,
@@ -34,7 +34,6 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
-Strategy = Literal["incremental", "reevaluate"]
 _SETTLE_EVERY = 16
 _MANY = 256
 

@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,15 @@ from thalweg.errors import DataError
 from thalweg.kernels.times import NO_TIME
 from thalweg.rdf.arena import Arena, FrontCoded, Ids
 
-__all__ = ["NO_TIME", "Chunk", "Reject", "replace_ids"]
+__all__ = ["NO_TIME", "Chunk", "Reject", "RejectKind", "replace_ids"]
 
 _MAGIC = b"TWC4"
 _HEADER = struct.Struct("<4sBxxxQQ")
 _COLUMNS = ("number", "g", "s", "p", "o", "time", "op")
+
+
+RejectKind = Literal["malformed", "truncated", "damaged", "untimed"]
+"""Why input is refused: what is written, a gzip file that ends too soon or is damaged, a graph without a time."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Reject:
     column: int
     reason: str
     text: str
+    kind: RejectKind = "malformed"
 
     def error(self) -> DataError:
         """The error of a run that malformed input ends; a line or column of 0 is unknown."""
@@ -65,6 +70,8 @@ class Chunk:
     source: str = ""
     blanks: int = 0
     """Blank nodes in the rows, whether their labels await a scope or not."""
+    refused: bool = False
+    """The piece is a document of which nothing could be read: where a piece is an event, this is none."""
     op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """1 or -1, insert or delete (0: the row of an event without triples); left out, all rows are inserts."""
 
@@ -104,6 +111,7 @@ class Chunk:
                 "unnamed": self.unnamed,
                 "blanks": self.blanks,
                 "source": self.source,
+                "refused": self.refused,
                 "rejects": [asdict(reject) for reject in self.rejects],
                 "rows": len(self),
                 "terms": len(terms.sizes),
@@ -154,6 +162,7 @@ class Chunk:
             unnamed=front["unnamed"],
             blanks=front.get("blanks", 0),
             source=front["source"],
+            refused=front.get("refused", False),
             op=op.astype(np.int64),
         )
 

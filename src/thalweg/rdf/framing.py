@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from thalweg.kernels import frame as kernel
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject, replace_ids
 from thalweg.rdf.events import EventBatch, Rows
+from thalweg.rdf.formats import Mode
 from thalweg.rdf.ntriples import scope_of
 
-Mode = Literal["triples", "graphs"]
 Columns = tuple[Ids, Ids, Ids, Ids, Ids]
 """event, graph, s, p, o"""
 
@@ -37,7 +37,7 @@ def _join(parts: list[Columns]) -> Columns:
     return event, graph, s, p, o
 
 
-class Framer:
+class StatementFramer:
     """Frames the chunks of one stream, in order.
 
     triples: `per_event` statements make an event, and event k has time k * unit_us, or k / rate seconds where
@@ -202,7 +202,7 @@ class Framer:
     def _untimed(self, graphs: Ids) -> tuple[Reject, ...]:
         assert self.arena is not None
         return tuple(
-            Reject(self._source, 0, 0, f"graph {graph} has no prov:generatedAtTime", graph[:500])
+            Reject(self._source, 0, 0, f"graph {graph} has no prov:generatedAtTime", graph[:500], "untimed")
             for graph in self.arena.texts(graphs)
         )
 

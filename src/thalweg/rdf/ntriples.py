@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+import uuid
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +17,10 @@ from thalweg.kernels.hashing import mix
 from thalweg.lines import last_end
 from thalweg.rdf.arena import Arena, Bytes, Ids
 from thalweg.rdf.chunk import Chunk, Reject
+from thalweg.rdf.formats import FORMATS, GENERATED_AT, BlankNodes
 from thalweg.rdf.grammar import Malformed, statement
 from thalweg.rdf.prune import Prune
-
-Syntax = Literal["nt", "nq"]
-BlankNodes = Literal["event", "stable"]
-
-GENERATED_AT = b"<http://www.w3.org/ns/prov#generatedAtTime>"
-"""The predicate of a graph's time."""
+from thalweg.rdf.texts import Texts, unmarked, with_marks
 
 _SMALL = 4096
 """Bytes up to which a piece is copied whole instead of being read in place."""
@@ -46,7 +43,7 @@ def scope_of(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-class Reader:
+class LineReader:
     """Turns pieces of one source into chunks; it keeps nothing from piece to piece.
 
     Blank nodes: `stable` keeps labels as they are. With `event`, a statement of N-Triples is its own scope
@@ -57,7 +54,7 @@ class Reader:
     An empty time_predicate reads N-Quads as plain statements: no timestamps, and graphs are not events.
 
     >>> arena = Arena()
-    >>> chunk = Reader(arena, Prune.everything(), syntax="nt", source="doc").read(b'<a:s> <a:p> "o"@EN .')
+    >>> chunk = LineReader(arena, Prune.everything(), syntax="nt", source="doc").read(b'<a:s> <a:p> "o"@EN .')
     >>> chunk.statements, arena.texts(chunk.o)
     (1, ['"o"@en'])
     """
@@ -67,13 +64,13 @@ class Reader:
         arena: Arena,
         prune: Prune,
         *,
-        syntax: Syntax,
+        syntax: str,
         source: str,
         blank_nodes: BlankNodes = "event",
         per_event: int = 1,
         time_predicate: bytes = GENERATED_AT,
     ) -> None:
-        if syntax not in ("nt", "nq"):
+        if syntax not in FORMATS or not FORMATS[syntax].splittable:
             raise ValueError(f"not a line syntax: {syntax!r}")
         if blank_nodes not in ("event", "stable"):
             raise ValueError(f"blank nodes are scoped to an 'event' or 'stable', not {blank_nodes!r}")
@@ -83,7 +80,8 @@ class Reader:
         self.prune = prune
         self.syntax = syntax
         self.source = source
-        timed = syntax == "nq" and bool(time_predicate)
+        quads = FORMATS[syntax].has_graphs
+        timed = quads and bool(time_predicate)
         if blank_nodes == "stable":
             scope = kernel.RAW
         elif per_event == 0:
@@ -93,14 +91,12 @@ class Reader:
         self._awaits_scope = blank_nodes == "event" and scope == kernel.RAW
         self._per_piece = scope == kernel.PER_PIECE
         self._scope = scope_of(source)
-        self._time = np.zeros(len(time_predicate) + SLACK, dtype=np.uint8)
-        self._time[: len(time_predicate)] = np.frombuffer(time_predicate, dtype=np.uint8)
+        self._time_predicate = time_predicate if timed else b""
         self._options = np.zeros(8, dtype=np.int64)
-        self._options[kernel.QUADS] = syntax == "nq"
-        self._options[kernel.MARKS] = timed
+        self._options[kernel.QUADS] = quads
+        self._set_times(self._time_predicate)
         self._options[kernel.SCOPE_MODE] = scope
         self._options[kernel.SCOPE] = self._scope
-        self._options[kernel.TIME_SIZE] = len(time_predicate) if timed else 0
         self._memo = np.zeros(4 * kernel.MEMO, dtype=np.int64)
         self._pending = np.zeros((PENDING, 4), dtype=np.int64)
         self._scratch = np.zeros(_SCRATCH, dtype=np.uint8)
@@ -136,6 +132,24 @@ class Reader:
         self._give_back(len(chunk), view.size - cut)
         return chunk
 
+    def read_texts(self, texts: Sequence[bytes], sources: Sequence[str]) -> Texts:
+        """Read several texts at once, each behind a mark that nobody who writes texts can guess."""
+        mark = f"<urn:uuid:{uuid.uuid4()}>".encode()
+        predicate = self._time_predicate or mark
+        self._set_times(predicate)
+        try:
+            chunk = self.read(with_marks(texts, mark, predicate), offset=1)
+        finally:
+            self._set_times(self._time_predicate)
+        return unmarked(chunk, self.arena.find(mark), texts, sources)
+
+    def _set_times(self, predicate: bytes) -> None:
+        """Take statements with this predicate as times; none if it is empty."""
+        self._time = np.zeros(len(predicate) + SLACK, dtype=np.uint8)
+        self._time[: len(predicate)] = np.frombuffer(predicate, dtype=np.uint8)
+        self._options[kernel.MARKS] = bool(predicate)
+        self._options[kernel.TIME_SIZE] = len(predicate)
+
     def _give_back(self, rows: int, rest: int) -> None:
         """Return memory that one large piece or one long line has needed."""
         if self._out.shape[1] > max(_MANY_ROWS, 8 * rows):
@@ -147,7 +161,7 @@ class Reader:
 class _Run:
     """One read under way: the counters, the rows so far, and the odd lines with their texts."""
 
-    def __init__(self, reader: Reader, offset: int) -> None:
+    def __init__(self, reader: LineReader, offset: int) -> None:
         self.reader = reader
         self.offset = offset
         self.state = np.zeros(8, dtype=np.int64)
@@ -241,7 +255,7 @@ class _Run:
                 continue
             name = _Scope(reader._scope, self.scopes[k]) if scoped else None
             try:
-                canonical.append(statement(line, quads=reader.syntax == "nq", scoped=name))
+                canonical.append(statement(line, quads=bool(reader._options[kernel.QUADS]), scoped=name))
                 origin.append(k)
             except Malformed as fault:
                 refused[k] = fault.column, fault.reason

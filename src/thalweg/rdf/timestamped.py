@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +20,7 @@ from thalweg.rdf.ntriples import scope_of
 class TimestampedFramer:
     """Puts the events of a stream's chunks into the order of their times, batch by batch.
 
-    Chunks that come together are one batch: where messages come through several channels at once, their order means
+    Chunks that come together are merged to one: where messages come through several channels at once, their order means
     nothing, and an event is late only by what earlier batches have seen. Each event has at least one row in its
     chunk; one with s = 0 stands for an event of which no triple was kept, and its op is 0 if there was none at all.
     """
@@ -31,33 +32,38 @@ class TimestampedFramer:
         self._events = 0
         self._clock = NO_TIME
 
-    def frame(self, chunks: Sequence[Chunk]) -> EventBatch:
-        """The events of chunks that came together."""
-        counts = [int(chunk.number[-1]) + 1 if len(chunk) else 0 for chunk in chunks]
-        bases = np.cumsum([self._events, *counts])
-        columns = [
-            self._scoped(chunk, chunk.number + base) for chunk, base in zip(chunks, bases, strict=False)
-        ]
-        event, time, g, s, p, o, op = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    @property
+    def clock(self) -> int:
+        """The largest time of an event so far, or NO_TIME."""
+        return self._clock
+
+    def frame(self, chunk: Chunk) -> EventBatch:
+        """The events of a chunk; messages that came together are one (`merged`)."""
+        base = self._events
+        event, time, g, s, p, o, op = self._scoped(chunk, chunk.number + base)
         first = np.concatenate([np.ones(min(event.size, 1), np.bool_), event[1:] != event[:-1]])
         times = time[first]
         order = np.argsort(times, kind="stable")
         number = np.empty(order.size, np.int64)  # of an event in the order of time
-        number[order] = np.arange(bases[0], bases[-1])
-        event = number[event - bases[0]]
+        number[order] = np.arange(base, base + order.size)
+        event = number[event - base]
         rows = np.flatnonzero(s != 0)
         rows = rows[np.argsort(event[rows], kind="stable")]
-        self._events = int(bases[-1])
+        self._events += order.size
         self._clock = max(self._clock, int(times.max(initial=NO_TIME)))
         return EventBatch(
             self.stream,
             Rows(time, event, g, s, p, o, op)[rows],
             self._clock,
-            tuple(reject for chunk in chunks for reject in chunk.rejects),
+            chunk.rejects,
             times[order],
-            int(bases[0]),
+            base,
             (op[first] == INSERT)[order],
         )
+
+    def close(self) -> EventBatch:
+        """No event is held back."""
+        return EventBatch.empty(self.stream, self._clock)
 
     def _scoped(self, chunk: Chunk, event: Ids) -> tuple[Ids, ...]:
         """The columns of a chunk, blank nodes in the scope of their event."""
@@ -88,6 +94,19 @@ class TimestampedFramer:
         """Go on from what `state` gave."""
         front = json.loads(state)
         self._events, self._clock = front["events"], front["clock"]
+
+
+def merged(chunks: Sequence[Chunk]) -> Chunk:
+    """Chunks of events that came together, as one."""
+    if len(chunks) == 1:
+        return chunks[0]
+    counts = [int(chunk.number[-1]) + 1 if len(chunk) else 0 for chunk in chunks]
+    whole = Chunk.concatenate(chunks)
+    bases = np.repeat(np.cumsum([0, *counts[:-1]]), [len(chunk) for chunk in chunks])
+    number = np.concatenate([chunk.number for chunk in chunks]) + bases
+    return replace(
+        whole, number=number, rejects=tuple(reject for chunk in chunks for reject in chunk.rejects)
+    )
 
 
 def join_blobs(blobs: Sequence[bytes]) -> bytes:

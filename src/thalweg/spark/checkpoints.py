@@ -40,14 +40,15 @@ class Fingerprint:
     @classmethod
     def of(cls, job: Job, shards: int, digest: str = "") -> Fingerprint:
         """The fingerprint of a run of the command line."""
-        reading = job.reading
+        given = job.options
         options = {
-            "--per-event": reading.per_event,
-            "--rate": reading.rate,
-            "--blank-nodes": reading.blank_nodes,
-            "--time-predicate": reading.time_predicate,
-            "--lateness": f"{job.lateness / 1000:g} ms",
-            "--drain": job.drain,
+            "--format": given.format,
+            "--per-event": given.per_event,
+            "--rate": given.rate,
+            "--blank-nodes": given.blank_nodes,
+            "--time-predicate": given.time_predicate,
+            "--lateness": f"{given.lateness_us / 1000:g} ms",
+            "--drain": given.drain,
         }
         streams = {stream: _place(path) for stream, path in job.inputs.items()}
         texts = [job.query.text, *(producer.text for producer in job.derive)]

@@ -19,10 +19,11 @@ from thalweg.spark.checkpoints import Fingerprint
 from thalweg.spark.conclusions import require_clean, seen_of
 from thalweg.spark.listener import Step
 from thalweg.spark.outputs import Ledger, Sinks
-from thalweg.spark.queries import job_of, run_files
+from thalweg.spark.queries import run_files
 from thalweg.spark.quiet import mute
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import cores_here, require_java, session
+from thalweg.spark.shard_plan import ShardPlan
 
 _POLL = "1 second"
 """How often a run that follows its files polls them for new lines."""
@@ -30,10 +31,9 @@ _POLL = "1 second"
 
 @dataclass(frozen=True)
 class OnSpark:
-    """The options of a run on Spark beside its job."""
+    """Where a run on Spark keeps its state and its metrics, and whether it ends."""
 
     checkpoint: Path | None = None
-    shards: int | None = None
     follow: bool = False
     """Go on as files grow and others come, until stopped."""
     steps: Path | None = None
@@ -52,12 +52,12 @@ def run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     resumes = options.resumes
     with ExitStack() as stack:
         interrupts = stack.enter_context(Interrupts())
-        plan = Plan(job, options.shards or cores_here())
+        plan = Plan(replace(job, options=replace(job.options, shards=job.options.shards or cores_here())))
         if options.checkpoint is not None:
             # What is no checkpoint is refused before anything is written to it.
             checkpoints.read(options.checkpoint)
             stack.enter_context(checkpoints.claimed(options.checkpoint))
-            plan = Plan.of(job, options.checkpoint, options.shards)
+            plan = Plan.of(job, options.checkpoint)
         require_java()
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="thalweg-", ignore_cleanup_errors=True)
@@ -80,49 +80,32 @@ def run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
 
 @dataclass(frozen=True)
 class Plan:
-    """A job on Spark: over how many shards it is spread, by which sizes, and what its checkpoint has of it."""
+    """A job on Spark, whose options have the number of shards, and what its checkpoint has of it."""
 
     job: Job
-    shards: int
-    sizes: dict[int, float] | None = None
     fingerprint: Fingerprint | None = None
     """What is to be noted in the checkpoint; None where it is there."""
 
     @classmethod
-    def of(cls, job: Job, folder: Path, shards: int | None) -> Plan:
+    def of(cls, job: Job, folder: Path) -> Plan:
         """The plan of a run that has a checkpoint: that of the run before, if there was one; another is refused."""
         found = checkpoints.read(folder)
         if found is not None and not checkpoints.has_planned(folder):
             checkpoints.forget(folder)  # of a run that broke off before its first batch
             found = None
-        shards = shards or (cores_here() if found is None else found.shards)
+        shards = job.options.shards or (cores_here() if found is None else found.shards)
         mine = Fingerprint.of(job, shards)
         if found is not None:
             found.require(mine, folder)
             # Spark identifies the sources of a query by their order.
             job = replace(job, inputs={stream: job.inputs[stream] for stream in found.streams})
         # Queries that derive streams run in one shard.
-        sizes = None if job.derive else kept_sizes(str(folder), job.query, job.inputs)
-        mine = replace(
-            mine, job=job_of(job.query.text, shards=shards, sizes=sizes, **_answers(job)).fingerprint
-        )
+        sizes = None if job.derive else kept_sizes(str(folder), job.query, job.inputs, job.options.format)
+        job = replace(job, options=replace(job.options, shards=shards, sizes=sizes))
+        mine = replace(mine, job=ShardPlan.of(job).fingerprint)
         if found is not None:
             found.require(mine, folder)
-        return cls(job, shards, sizes, mine if found is None else None)
-
-
-def _answers(job: Job) -> dict[str, Any]:
-    """The options of `run` that decide the answers of a job."""
-    return {
-        "stream": job.query.streams[0],
-        "per_event": job.reading.per_event,
-        "rate": job.reading.rate,
-        "blank_nodes": job.reading.blank_nodes,
-        "time_predicate": job.reading.time_predicate,
-        "lateness": f"{job.lateness}us",
-        "drain": job.drain,
-        "derive": [producer.text for producer in job.derive],
-    }
+        return cls(job, mine if found is None else None)
 
 
 def _sinks(plan: Plan, checkpoint: Path | None, folder: Path, *, more: bool) -> Sinks:
@@ -201,16 +184,15 @@ def _run(plan: Plan, options: OnSpark, progress: _Progress, interrupts: Interrup
             failed.append(failure)
             raise
 
-    answers = _answers(job) | ({} if plan.sizes is None else {"sizes": plan.sizes})
     spark = None
     begin = time.perf_counter()
     try:
-        spark = session("thalweg-run", shards=plan.shards)
+        spark = session("thalweg-run", shards=job.options.shards)
         # Spark has set a handler of its own for Ctrl-C.
         interrupts = stack.enter_context(Interrupts(interrupts.wanted))
         if not interrupts.wanted:
             run_files(
-                job.query.text,
+                job.query,
                 dict(job.inputs),
                 sinks.write,
                 spark=spark,
@@ -221,7 +203,8 @@ def _run(plan: Plan, options: OnSpark, progress: _Progress, interrupts: Interrup
                 around=around,
                 quarantine=str(sinks.quarantine.folder),
                 late=str(sinks.late.folder),
-                **answers,
+                derive=job.derive,
+                options=job.options,
             )
         progress.outcome.interrupted = interrupts.wanted
     except KeyboardInterrupt:

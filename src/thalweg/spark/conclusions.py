@@ -25,7 +25,7 @@ def seen_of(job: Job, sums: Mapping[str, Any], quarantine: Records, late: Record
 
 def require_clean(job: Job, sums: Mapping[str, Any], quarantine: Records) -> None:
     """End the run if input was refused or left out, and `--on-error fail` is set."""
-    if job.on_error != "fail":
+    if job.options.on_error != "fail":
         return
     if sums["rejected"]:
         raise error_of(quarantine.first) if quarantine.first else DataError("malformed input")

@@ -33,13 +33,14 @@ def freeze_loaded_objects() -> None:
 
 def preload() -> None:
     """Load everything that a task uses, by one small run through all of it."""
+    from thalweg.io.job import Job
     from thalweg.spark.encode import encode_piece
     from thalweg.spark.host import Host
     from thalweg.spark.shard_engine import Arrival, ShardEngine
-    from thalweg.spark.sharded_job import ShardedJob
+    from thalweg.spark.shard_plan import ShardPlan
 
-    job = ShardedJob.of(_TEXT)
-    engine = ShardEngine(Host(job).job)
+    plan = ShardPlan.of(Job.of(_TEXT))
+    engine = ShardEngine(Host(plan).plan)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.nt"
         file.write_bytes(b"<urn:a> <urn:p> <urn:a> .\n" * 200)
@@ -47,7 +48,7 @@ def preload() -> None:
             **{"stream": "urn:s", "path": str(file), "source": "a", "start": 0, "end": file.stat().st_size},
             **{"seq": 0, "syntax": "nt", "last": True},
         }
-        for batch in encode_piece(job.reading, piece):
+        for batch in encode_piece(plan.reading, piece):
             row = batch.to_pylist()[0]
             list(engine.batch([Arrival(*(row[name] for name in Arrival._fields))], 0, 0))
 

@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from thalweg.errors import UsageError
-from thalweg.io.files import ReadOptions, pieces
+from thalweg.io.files import pieces
 from thalweg.lines import last_end
+from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.formats import FORMATS, Reader, is_gzip
 from thalweg.rdf.prune import Prune
 from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.payloads import read_payloads
-from thalweg.spark.pieces import is_gzip
 from thalweg.spark.routing import EVENTS, Router
 
 CHUNK_SCHEMA = (
@@ -59,26 +59,22 @@ class Reading:
     """How bytes become rows: what is kept, what an event and a blank node are, and which shards need them."""
 
     prune: Prune
-    options: ReadOptions
+    options: RunOptions
     router: Router
     keys: tuple[int, ...] = (0,)
     """The key of each shard in Spark's shuffle."""
-    clocked: bool = False
-    """Whether to report how long it took: rows of a task that is run again then differ, and Spark, which detects that,
-    repeats all that was made of them."""
 
     def reader(self, arena: Arena, piece: dict[str, Any]) -> Reader:
         """A reader of one piece into an arena, as the in-process runner makes it."""
-        options = self.options
-        timed = options.mode_for(piece["syntax"]) == "graphs"
-        return Reader(
+        options, format = self.options, FORMATS[piece["syntax"]]
+        timed = options.mode_for(format) == "graphs"
+        return format.reader(
             arena,
             self.prune,
-            syntax=piece["syntax"],
             source=piece["source"],
             blank_nodes=options.blank_nodes,
             per_event=options.per_event,
-            time_predicate=options.time_predicate if timed else b"",
+            time_predicate=options.time_term if timed else b"",
         )
 
 
@@ -97,14 +93,14 @@ def encoder(reading: Reading) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
 
 
 def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The chunks of one piece: one for a byte range, one for every 16 MiB of text of a gzipped file."""
+    """The chunks of one piece: one for a byte range or a document, one for every 16 MiB of text of a gzipped file."""
     if not piece["path"]:
         parts = iter([(Arena(), nothing(""), 0)])
-    elif is_gzip(piece["path"]):
-        parts = _gunzipped(reading, piece)
+    elif not FORMATS[piece["syntax"]].splittable or is_gzip(piece["path"]):
+        parts = _whole_file(reading, piece)
     else:
         parts = _plain(reading, piece)
-    mode = reading.options.mode_for(piece["syntax"]) if piece["syntax"] else "triples"
+    mode = reading.options.mode_for(FORMATS[piece["syntax"]]) if piece["syntax"] else "triples"
     cells = {name: piece[name] for name in ("stream", "source", "seq", "syntax")}
     held: Part | None = None
     number = 0
@@ -160,8 +156,8 @@ def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
     yield arena, Chunk.concatenate(chunks or [nothing(piece["source"])]), reached - start
 
 
-def _gunzipped(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
-    text = pieces(piece["path"], _PART)
+def _whole_file(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
+    text = pieces(piece["path"], _PART, whole=not FORMATS[piece["syntax"]].splittable)
     try:
         for offset, data in text:
             arena = Arena()
@@ -219,6 +215,7 @@ def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part, begun:
             {**cells, **counts, "stream": stream, "key": key, "shard": shard, "sent": sent, "chunk": packed}
         )
         counts = dict.fromkeys(counts, 0)
-    if reading.clocked:
+    # Rows of a task that is run again then differ, and Spark, which detects that, repeats all that was made of them.
+    if reading.options.clocked:
         rows[0]["reading"] = (perf_counter_ns() - begun) // 1000
     return pa.RecordBatch.from_pylist(rows, schema=_ARROW)

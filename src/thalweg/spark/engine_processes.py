@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions, ShardEngine
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 
 ShardKey = tuple[str, int]
 StateVersion = tuple[int, int]
@@ -80,11 +80,11 @@ ENGINES = EngineCache()
 class LocalEngine:
     """The engine of a shard in this process."""
 
-    def __init__(self, job: ShardedJob, key: ShardKey, version: StateVersion, cache: EngineCache) -> None:
+    def __init__(self, plan: ShardPlan, key: ShardKey, version: StateVersion, cache: EngineCache) -> None:
         self._key, self._cache = key, cache
         found = cache.take(key, version)
         self.ready = found is not None
-        self._engine = found or ShardEngine(job, key[1])
+        self._engine = found or ShardEngine(plan, key[1])
 
     @property
     def result(self) -> BatchResult:
@@ -110,9 +110,9 @@ class LocalEngine:
 class RemoteEngine:
     """The engine of a shard in its engine process."""
 
-    def __init__(self, channel: Connection, job: ShardedJob, key: ShardKey, version: StateVersion) -> None:
+    def __init__(self, channel: Connection, plan: ShardPlan, key: ShardKey, version: StateVersion) -> None:
         self._channel = channel
-        channel.send((job, key, version))
+        channel.send((plan, key, version))
         self.ready: bool = channel.recv()
         self.result = BatchResult()
 
@@ -145,11 +145,11 @@ class RemoteEngine:
 
 
 @contextmanager
-def engine(job: ShardedJob, key: ShardKey, version: StateVersion) -> Iterator[Engine]:
+def engine(plan: ShardPlan, key: ShardKey, version: StateVersion) -> Iterator[Engine]:
     """The engine of a shard for one batch."""
-    remote = _connect(job, key, version) if IN_PROCESSES else None
+    remote = _connect(plan, key, version) if IN_PROCESSES else None
     if remote is None:
-        yield LocalEngine(job, key, version, ENGINES)
+        yield LocalEngine(plan, key, version, ENGINES)
         return
     try:
         yield remote
@@ -161,14 +161,14 @@ def engine(job: ShardedJob, key: ShardKey, version: StateVersion) -> Iterator[En
         remote.close()
 
 
-def _connect(job: ShardedJob, key: ShardKey, version: StateVersion) -> RemoteEngine | None:
+def _connect(plan: ShardPlan, key: ShardKey, version: StateVersion) -> RemoteEngine | None:
     """The engine in the engine process of a shard; None where no such process can be started."""
     for _ in range(2):
         channel = _channel(key)
         if channel is None:
             return None
         try:
-            return RemoteEngine(channel, job, key, version)
+            return RemoteEngine(channel, plan, key, version)
         except (EOFError, ConnectionError):
             # An engine process that ended just now: after some time without a request, or because it was killed.
             channel.close()
@@ -294,8 +294,8 @@ def serve(server: socket.socket, wanted: Callable[[], bool]) -> None:
 
 
 def _answer(channel: Connection, cache: EngineCache) -> None:
-    job, key, version = channel.recv()
-    local = LocalEngine(job, key, version, cache)
+    plan, key, version = channel.recv()
+    local = LocalEngine(plan, key, version, cache)
     channel.send(local.ready)
     while True:
         kind, parts = channel.recv()

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from thalweg.errors import UsageError
-from thalweg.spark.payloads import FORMATS, LINES
+from thalweg.rdf.formats import format_named
 
 _COLUMNS = {
     "stream": "string",
@@ -39,7 +39,7 @@ def events(
 ) -> DataFrame:
     """The rows of a streaming frame as events for `run`; `df` may be of Kafka, files, Delta, rate, memory or any other.
 
-    `payload` is the column with the RDF text (string or binary), `format` its syntax: nt, nq, turtle, trig,
+    `payload` is the column with the RDF text (string or binary), `format` its format: nt, nq, turtle, trig,
     jsonld, rdfxml or n3. With `time` (a timestamp, integers of milliseconds, or xsd:dateTime texts) a payload is one
     event; without, each graph in it is one, and the payload states its time (`prov:generatedAtTime`). `stream` is the
     stream's IRI, or a Column with it: rows of streams that the query does not read are left out. `op` is a column with
@@ -48,10 +48,9 @@ def events(
 
     Several frames are joined with `unionByName`. The order of rows means nothing within a batch.
     """
-    if format not in LINES and format not in FORMATS:
-        raise UsageError(f"format is one of {', '.join((*LINES, *FORMATS))}, not {format!r}")
-    if time is None and format == "nt":
-        raise UsageError("N-Triples have no time: name the column of the time (time=)")
+    known = format_named(format)
+    if time is None and not known.has_graphs:
+        raise UsageError(f"{known.title} has no time: name the column of the time (time=)")
     text = _column(df, payload, "payload")
     kind = df.select(text).schema[0].dataType
     if not isinstance(kind, T.StringType | T.BinaryType):

@@ -29,7 +29,7 @@ from thalweg.spark import engine_processes
 from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.engine_processes import Engine, StateVersion
 from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 
 FORMAT = 6
 HEADER_SCHEMA = (
@@ -70,8 +70,8 @@ class Header:
 class Host(StatefulProcessor):
     """Runs the engine of one shard on the chunks of a batch."""
 
-    def __init__(self, job: ShardedJob) -> None:
-        self.job = job
+    def __init__(self, plan: ShardPlan) -> None:
+        self.plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state variables."""
@@ -89,7 +89,7 @@ class Host(StatefulProcessor):
         """One batch of one shard: chunks in, results and counts out."""
         read: Counter[str] = Counter()
         arrived = sorted(_arrivals(rows, read))
-        yield from self._batch(self.job.reading.keys.index(int(key[0])), arrived, read, timerValues)
+        yield from self._batch(self.plan.reading.keys.index(int(key[0])), arrived, read, timerValues)
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -98,27 +98,27 @@ class Host(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """Some stream has been idle for too long: the others go on without it."""
-        yield from self._batch(self.job.reading.keys.index(int(key[0])), [], {}, timerValues)
+        yield from self._batch(self.plan.reading.keys.index(int(key[0])), [], {}, timerValues)
 
     def _batch(
         self, shard: int, arrived: list[Arrival], read: Mapping[str, int], timers: TimerValues
     ) -> Iterator[pd.DataFrame]:
         header = self._load()
-        now = timers.getCurrentProcessingTimeInMs() if self.job.idle is not None else 0
+        now = timers.getCurrentProcessingTimeInMs() if self.plan.job.options.idle is not None else 0
         before = header.state_version
         header.version += 1
         header.digest = zlib.crc32(str([now, *(a[:3] for a in arrived)]).encode(), header.digest)
         for arrival in arrived:
             header.digest = zlib.crc32(arrival.chunk, header.digest)
         begun, spent = perf_counter_ns(), 0
-        with engine_processes.engine(self.job, (header.token, shard), before) as engine:
+        with engine_processes.engine(self.plan, (header.token, shard), before) as engine:
             replayed = self._catch_up(engine, header) if not engine.ready else 0
             for blob in engine.batch(arrived, now, header.next, header.state_version):
                 spent += perf_counter_ns() - begun
                 yield _output(shard, {}, blob)
                 begun = perf_counter_ns()
             result = engine.result
-        if self.job.idle is not None:
+        if self.plan.job.options.idle is not None:
             self._wake_up(result.wake_up)
         self._write_side_outputs(shard, header.version - 1, result)
         self._store(header, result, arrived)
@@ -136,7 +136,7 @@ class Host(StatefulProcessor):
             "micros": (spent + perf_counter_ns() - begun) // 1000,
             "engine": result.micros,
             "matched": bits_of(result.positions.matched),
-            "begun": bits_of(k for k, stream in enumerate(self.job.sources) if stream in begun_streams),
+            "begun": bits_of(k for k, stream in enumerate(self.plan.sources) if stream in begun_streams),
         }
         yield _output(shard, counts)
 
@@ -154,13 +154,13 @@ class Host(StatefulProcessor):
         # Spark logs a warning when a value is read that is not there.
         stored = self.header.get() if self.header.exists() else None
         if stored is None:
-            return Header(self.job.fingerprint)
+            return Header(self.plan.fingerprint)
         form, job, token, version, digest, first, after, packed = stored
         if form != FORMAT:
             raise UsageError(
                 f"the checkpoint's state has format {form}, and this is format {FORMAT}: start a new one"
             )
-        if job != self.job.fingerprint:
+        if job != self.plan.fingerprint:
             raise UsageError(
                 "the checkpoint belongs to another query or other options: start with a new directory"
             )
@@ -203,10 +203,10 @@ class Host(StatefulProcessor):
     def _write_side_outputs(self, shard: int, version: int, result: BatchResult) -> None:
         """Write rejected input and late events; a batch that runs again writes the same file again."""
         name = f"batch-{version:08d}-shard-{shard}.jsonl"
-        if self.job.quarantine is not None and result.rejects:
-            _write(self.job.quarantine, name, (asdict(reject) for reject in result.rejects))
-        if self.job.late is not None and result.late:
-            _write(self.job.late, name, (asdict(late) for late in result.late))
+        if self.plan.quarantine is not None and result.rejects:
+            _write(self.plan.quarantine, name, (asdict(reject) for reject in result.rejects))
+        if self.plan.late is not None and result.late:
+            _write(self.plan.late, name, (asdict(late) for late in result.late))
 
 
 def _arrivals(frames: Iterable[pd.DataFrame], read: Counter[str]) -> Iterator[Arrival]:

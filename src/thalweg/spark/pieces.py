@@ -15,16 +15,15 @@ from typing import Any
 
 from thalweg.errors import UsageError
 from thalweg.lines import first_end, last_end
+from thalweg.rdf.formats import Format, find_format, format_named, is_gzip
 
-SUFFIXES = {".nt": "nt", ".nq": "nq"}
 VERSION = 1
 _BLOCK = 1 << 16
-_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A byte range `[start, end)` of one file: whole lines, or a whole gzipped file.
+    """A byte range `[start, end)` of one file: whole lines, or a whole file if it cannot be divided.
 
     `source` is what the file is called in messages. `seq` is the number of bytes that the stream admitted
     before it: a total order that does not depend on how the range was cut. `last` marks the piece that ends a
@@ -75,31 +74,23 @@ class Found:
     path: str
     size: int
     mtime: float
+    splittable: bool = True
+    """Whether its format can be read from any line on."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is read as one piece: it is gzipped, or its format cannot be divided."""
+        return not self.splittable or is_gzip(self.path)
 
 
-def is_gzip(path: str) -> bool:
-    """Whether a file is gzipped, by its name or by its first bytes.
-
-    >>> is_gzip("a.nt.gz"), is_gzip("a.nt")
-    (True, False)
-    """
-    if path.lower().endswith(".gz"):
-        return True
-    try:
-        with open(path, "rb") as file:
-            return file.read(2) == _GZIP
-    except OSError:
-        return False
+def format_for(path: str, syntax: str | None = None) -> Format | None:
+    """The format of a file: that of the option `syntax`, or that of its name."""
+    return find_format(path) if syntax is None else format_named(syntax)
 
 
-def syntax_of(path: str, default: str | None = None) -> str | None:
-    """The syntax that a file name stands for, or `default`.
-
-    >>> syntax_of("a.nt"), syntax_of("b.NQ.gz"), syntax_of("c.txt")
-    ('nt', 'nq', None)
-    """
-    name = path.lower().removesuffix(".gz")
-    return default or SUFFIXES.get(os.path.splitext(name)[1])
+def _is_splittable(path: str, syntax: str | None) -> bool:
+    format = format_for(path, syntax)
+    return format is None or format.splittable
 
 
 def local_path(path: str) -> str:
@@ -133,7 +124,7 @@ def listing(root: str, syntax: str | None = None) -> list[Found]:
         except FileNotFoundError:
             continue
         if os.path.isfile(path) or not os.path.isdir(path):
-            found.append(Found(path, path, stat.st_size, stat.st_mtime))
+            found.append(Found(path, path, stat.st_size, stat.st_mtime, _is_splittable(path, syntax)))
     return found
 
 
@@ -144,12 +135,13 @@ def _walk(folder: str, prefix: str, syntax: str | None) -> Iterator[Found]:
                 continue
             if entry.is_dir():
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", syntax)
-            elif syntax_of(entry.name, syntax) is not None:
+            elif format_for(entry.name, syntax) is not None:
                 try:
                     stat = entry.stat()
                 except FileNotFoundError:  # gone between the listing and here
                     continue
-                yield Found(prefix + entry.name, entry.path, stat.st_size, stat.st_mtime)
+                splittable = _is_splittable(entry.name, syntax)
+                yield Found(prefix + entry.name, entry.path, stat.st_size, stat.st_mtime, splittable)
 
 
 def line_end_before(path: str, low: int, high: int) -> int:
@@ -190,11 +182,11 @@ def line_end_after(path: str, at: int, high: int) -> int:
 def admissible(found: Found, done: int, *, complete: bool) -> int:
     """How far a file may be admitted: to its last line end, or to its end if it is `complete`.
 
-    A gzipped file is admitted whole, once it is complete. A file that shrank stays where it was.
+    A file that is one piece is admitted whole, once it is complete. A file that shrank stays where it was.
     """
     if found.size <= done:
         return done
-    if is_gzip(found.path):
+    if found.whole:
         return found.size if complete and done == 0 else done
     return found.size if complete else line_end_before(found.path, done, found.size)
 
@@ -208,7 +200,7 @@ def admit(
 ) -> Position:
     """The position after the next batch: what is available, in order, within the limits, at line ends.
 
-    At least one line (or one gzipped file) is always admitted, however small the limit.
+    At least one line (or one file that is one piece) is always admitted, however small the limit.
     """
     files = dict(start.files)
     room = max_bytes
@@ -220,7 +212,7 @@ def admit(
         if (room is not None and room <= 0) or (max_files is not None and touched >= max_files):
             break
         if room is not None and end - begin > room:
-            if is_gzip(found.path):
+            if found.whole:
                 if taken:
                     break
             else:
@@ -250,8 +242,9 @@ def plan(
     for name, high in end.files.items():
         low = start.files.get(name, 0)
         path, source = path_of(name)
-        whole = is_gzip(path) or not os.path.exists(path)
-        kind = syntax_of(path, syntax) or "nt"
+        format = format_for(path, syntax)
+        whole = not _is_splittable(path, syntax) or is_gzip(path) or not os.path.exists(path)
+        kind = "nt" if format is None else format.name
         while low < high:
             if whole or high - low <= piece_bytes * 5 // 4:
                 cut = high

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -15,13 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from thalweg.algebra.query import Query
 from thalweg.answers import Row
 from thalweg.errors import ThalwegError, UsageError
-from thalweg.instants import duration
-from thalweg.io.files import ReadOptions
-from thalweg.lang import parse
-from thalweg.rdf.framing import Mode
-from thalweg.rdf.ntriples import GENERATED_AT, BlankNodes
+from thalweg.io.job import Job
+from thalweg.options import RunOptions
+from thalweg.rdf.formats import BlankNodes, Mode
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host
@@ -29,7 +29,7 @@ from thalweg.spark.listener import COUNTED, Listener, Step
 from thalweg.spark.results import VARIABLES, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 from thalweg.spark.source import SourceOptions, register
 
 _STOP, _MOMENT = 10.0, 0.5
@@ -40,7 +40,7 @@ _LAST_REPORT_SECONDS = 10.0
 
 def run(
     events: DataFrame,
-    text: str,
+    text: str | Query,
     *,
     stream: str | None = None,
     mode: Mode | None = None,
@@ -55,7 +55,7 @@ def run(
     shards: int | None = None,
     sizes: Mapping[int, float] | None = None,
     idle: int | str | None = None,
-    derive: Sequence[str] = (),
+    derive: Sequence[str | Query] = (),
     clocked: bool = False,
 ) -> DataFrame:
     """The answer of a continuous query over a streaming frame of `format("rdf")` or `events`, as a streaming frame.
@@ -75,35 +75,44 @@ def run(
     then run in one shard. `clocked` also counts the time of the reading, for measurements: Spark then repeats more
     than it must after a failure.
     """
-    spark = events.sparkSession
-    job = job_of(
-        text,
-        shards=shards or usual_shards(spark),
-        stream=stream,
+    options = RunOptions(
         mode=mode,
         per_event=per_event,
         rate=rate,
         blank_nodes=blank_nodes,
         time_predicate=time_predicate,
+        lateness=lateness,
+        idle=idle,
+        drain=drain,
+        shards=shards,
         sizes=sizes,
         clocked=clocked,
-        lateness=lateness,
-        drain=drain,
+    )
+    job = Job.of(text, options, derive=derive, stream=stream)
+    return run_job(events, job, quarantine=quarantine, late=late)
+
+
+def run_job(
+    events: DataFrame, job: Job, *, quarantine: str | None = None, late: str | None = None
+) -> DataFrame:
+    """The answer of a job over a streaming frame, as `run` returns it."""
+    spark = events.sparkSession
+    options = replace(job.options, shards=job.options.shards or usual_shards(spark))
+    plan = ShardPlan.of(
+        replace(job, options=options),
         quarantine=None if quarantine is None else os.path.abspath(quarantine),
         late=None if late is None else os.path.abspath(late),
-        idle=None if idle is None else max(1, duration(idle) // 1000),
-        derive=derive,
     )
     require_rocksdb(spark)
-    require_partitions(spark, job.reading.router.shares.shards)
-    chunks = uniform(events).mapInArrow(encoder(job.reading), CHUNK_SCHEMA)
+    require_partitions(spark, plan.reading.router.shares.shards)
+    chunks = uniform(events).mapInArrow(encoder(plan.reading), CHUNK_SCHEMA)
     packed = (
         chunks.groupBy("key")
         .transformWithStateInPandas(
-            statefulProcessor=Host(job),
+            statefulProcessor=Host(plan),
             outputStructType=OUTPUT_SCHEMA,
             outputMode="Append",
-            timeMode="None" if idle is None else "ProcessingTime",
+            timeMode="None" if options.idle is None else "ProcessingTime",
         )
         # A shard reports its counts, and those of the reading, in a row of their own, once in a batch.
         .observe(
@@ -115,7 +124,7 @@ def run(
         )
     )
     blobs = packed.select("results").where("results is not null")
-    return blobs.mapInArrow(unpack_results, _result_schema(job.reading.router.query.columns))
+    return blobs.mapInArrow(unpack_results, _result_schema(plan.reading.router.query.columns))
 
 
 def _result_schema(variables: Sequence[str]) -> T.StructType:
@@ -132,28 +141,6 @@ def _result_schema(variables: Sequence[str]) -> T.StructType:
     )
 
 
-def job_of(
-    text: str,
-    *,
-    shards: int,
-    mode: Mode | None = None,
-    per_event: int = 1,
-    rate: float | None = None,
-    blank_nodes: BlankNodes = "event",
-    time_predicate: str | None = None,
-    **more: Any,
-) -> ShardedJob:
-    """The job of a query with the options of `run`."""
-    reading = ReadOptions(
-        mode=mode,
-        per_event=per_event,
-        rate=rate,
-        blank_nodes=blank_nodes,
-        time_predicate=GENERATED_AT if time_predicate is None else f"<{time_predicate.strip('<>')}>".encode(),
-    )
-    return ShardedJob.of(text, options=reading, shards=shards, **more)
-
-
 def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
     """The streaming frame of files or of a growing folder; wrong options are refused here."""
     if isinstance(spark, SparkSession):  # else it is of Connect, and the files may be the server's
@@ -163,7 +150,7 @@ def read(spark: SparkSession, path: str, **options: str) -> DataFrame:
 
 
 def run_files(
-    text: str,
+    text: str | Query,
     streams: Mapping[str, str],
     out: Callable[[Iterator[Row]], None],
     *,
@@ -174,7 +161,12 @@ def run_files(
     every: str | None = None,
     stop: Callable[[], bool] | None = None,
     around: Around = nullcontext,
-    **options: Any,
+    quarantine: str | None = None,
+    late: str | None = None,
+    derive: Sequence[str | Query] = (),
+    stream: str | None = None,
+    options: RunOptions | None = None,
+    **more: Any,
 ) -> None:
     """Run a query over files to their end; `out` gets the rows of each batch in order.
 
@@ -182,7 +174,7 @@ def run_files(
     statements, kept, sent, results, events, late, rejected, untimed, blanks, replayed, batches, `matched` and `begun`
     (as in `Step`), then the seconds of the batch and, as `step`, all that is known of it. `source` holds options of
     `format("rdf")`. Without a checkpoint directory a temporary one is used. The shares of shards are chosen by samples
-    of the files, unless `sizes` are given.
+    of the files, unless `sizes` are given. `options` are those of the run, and `more` replaces some of them.
 
     With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
     When `stop` returns True, the run ends between two batches: rows that `out` has got are committed, no others
@@ -190,30 +182,34 @@ def run_files(
     `around` gives, for the number of a batch, the context in which `out` is called. What its end raises fails the
     batch; after a failure, the last batch may come again, with the same number.
     """
+    chosen = replace(options or RunOptions(), **more)
+    job = Job.of(text, chosen, derive=derive, stream=stream)
+    source = {**({"syntax": chosen.format} if chosen.format else {}), **(source or {})}
     ends = {"endOfStream": "true"} if every is None else {}
-    frames = [read(spark, path, **{"stream": iri, **ends, **(source or {})}) for iri, path in streams.items()]
+    frames = [read(spark, path, **{"stream": iri, **ends, **source}) for iri, path in streams.items()]
     if not frames:
         raise UsageError("there is no stream to read: give at least one")
     events = frames[0]
     for frame in frames[1:]:
         events = events.unionByName(frame)
     folder = checkpoint or tempfile.mkdtemp(prefix="thalweg-checkpoint-")
-    if "sizes" not in options and not options.get("derive"):
-        parsed = parse(text, stream=options.get("stream"))
-        options["sizes"] = kept_sizes(folder, parsed, streams, (source or {}).get("syntax"))
+    if chosen.sizes is None and not job.derive:
+        sizes = kept_sizes(folder, job.query, streams, source.get("syntax"))
+        job = replace(job, options=replace(chosen, sizes=sizes))
     delivery = Delivery(out, around)
     steps: Steps = SimpleQueue()
     listener = Listener(steps.put, on_end=steps.put)
-    writer = run(events, text, **options).writeStream.foreachBatch(delivery)
+    answer = run_job(events, job, quarantine=quarantine, late=late)
+    writer = answer.writeStream.foreachBatch(delivery)
     writer = writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)
     spark.streams.addListener(listener)
-    query = None
+    running = None
     try:
-        query = writer.option("checkpointLocation", folder).start()
-        watch(query, steps, delivery, progress, stop)
+        running = writer.option("checkpointLocation", folder).start()
+        watch(running, steps, delivery, progress, stop)
     finally:
-        if query is not None:
-            query.stop()
+        if running is not None:
+            running.stop()
         spark.streams.removeListener(listener)
         if checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)

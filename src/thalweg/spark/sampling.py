@@ -13,9 +13,9 @@ from thalweg.algebra.query import Query
 from thalweg.io.files import pieces
 from thalweg.plan.coverage import fits
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.ntriples import Reader, Syntax
+from thalweg.rdf.formats import FORMATS
 from thalweg.rdf.prune import Prune
-from thalweg.spark.pieces import listing, local_path, syntax_of
+from thalweg.spark.pieces import format_for, listing, local_path
 
 _SAMPLE = 4 << 20
 _FILES = 4
@@ -30,9 +30,9 @@ def sampled_sizes(query: Query, streams: Mapping[str, str], syntax: str | None =
         files = [found.path for found in listing(local_path(path), syntax) if found.size]
         for file in islice(files, 0, None, max(1, len(files) // _FILES)):
             arena = Arena()
-            kind: Syntax = "nq" if syntax_of(file, syntax) == "nq" else "nt"
-            reader = Reader(arena, prune, syntax=kind, source=file, blank_nodes="stable")
-            for _, data in islice(pieces(file, _SAMPLE), 1):
+            format = format_for(file, syntax) or FORMATS["nt"]
+            reader = format.reader(arena, prune, source=file, blank_nodes="stable")
+            for _, data in islice(pieces(file, _SAMPLE, whole=not format.splittable), 1):
                 chunk = reader.read(data)
                 for number, pattern in enumerate(query.patterns):
                     if stream in query.sources[pattern.source].streams:

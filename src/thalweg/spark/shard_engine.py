@@ -10,19 +10,20 @@ from typing import Any, NamedTuple
 
 from thalweg.answers import Late
 from thalweg.engine import Session
-from thalweg.instants import duration, show_instant
-from thalweg.io.files import ReadOptions
+from thalweg.instants import show_instant
+from thalweg.options import RunOptions
 from thalweg.plan.coverage import Coverage
 from thalweg.plan.shares import plain_stream
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
-from thalweg.rdf.framing import Framer
-from thalweg.rdf.timestamped import TimestampedFramer, split_blobs
+from thalweg.rdf.formats import FORMATS, Framer
+from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.timestamped import TimestampedFramer, merged, split_blobs
 from thalweg.spark.encode import nothing
 from thalweg.spark.results import pack_results
 from thalweg.spark.routing import EVENTS, GRAPHS
-from thalweg.spark.sharded_job import ShardedJob
+from thalweg.spark.shard_plan import ShardPlan
 
 _DRAIN = 1 << 18
 SAVED = "saved"
@@ -121,17 +122,18 @@ class BatchResult:
 class ShardEngine:
     """An engine of one shard with one query, and the framers of its streams."""
 
-    def __init__(self, job: ShardedJob, shard: int = 0) -> None:
-        self.job = job
+    def __init__(self, plan: ShardPlan, shard: int = 0) -> None:
+        self.plan = plan
+        self.options = plan.job.options
         self.shard = shard
-        self.framers: dict[str, Framer | TimestampedFramer] = {}
+        self.framers: dict[str, Framer] = {}
         self.positions = Positions()
         self.result = BatchResult()
         self._index: deque[_Place] = deque()
         self._rows = 0
         self._parts: list[bytes] = []
         self._undrained = 0
-        self._begin(job.session())
+        self._begin(plan.session())
 
     def _begin(self, session: Session) -> None:
         self.session = session
@@ -161,7 +163,7 @@ class ShardEngine:
                 place += 1
             if self._undrained >= _DRAIN:
                 yield from self._results()
-        if self.job.idle is not None:
+        if self.options.idle_ms is not None:
             self._note_activity({arrival.stream for arrival in arrivals}, now)
             result.wake_up = self._next_timeout(now)
         yield from self._results()
@@ -177,7 +179,7 @@ class ShardEngine:
         stream = arrivals[0].stream
         entry = self._apply(stream, arrivals)
         if arrivals[-1].last:
-            self.session.finish(stream, drain=self.job.drain)
+            self.session.finish(stream, drain=self.options.drain)
             self.positions.ended.append(stream)
         return entry
 
@@ -190,7 +192,7 @@ class ShardEngine:
     def _apply(self, stream: str, arrivals: Sequence[Arrival]) -> LogEntry | None:
         mode = self.positions.modes.get(stream)
         if arrivals[0].syntax:
-            asked = mode_of(self.job.reading.options, arrivals[0].syntax)
+            asked = mode_of(self.options, arrivals[0].syntax)
             mode = self.positions.modes.setdefault(stream, asked)
             if mode != asked:
                 if self._reports_shared_events(stream):
@@ -208,7 +210,7 @@ class ShardEngine:
         self.result.untimed += sum(chunk.unnamed for chunk in chunks) if mode == GRAPHS else 0
         batches = []
         # What the framer still holds stays in the arena meanwhile.
-        for batch in _framed(framer, chunks, last):
+        for batch in _framed(framer, mode, chunks, last):
             self._push(batch)
             batches.append(batch)
         self._taken = sum(map(self._size, batches))
@@ -231,9 +233,10 @@ class ShardEngine:
         framer.restore(entry.before)
         self.session.push_events(EventBatch.empty(entry.stream, entry.clock))
         self._advance(entry.stream, entry.watermark)
-        chunks = [Chunk.unpack(chunk, self.session.arena) for chunk in split_blobs(entry.chunks)]
+        packed = split_blobs(entry.chunks)
+        chunks = [replace(Chunk.unpack(chunk, self.session.arena), rejects=()) for chunk in packed]
         rows = 0
-        for batch in _framed(framer, [replace(chunk, rejects=()) for chunk in chunks], entry.last):
+        for batch in _framed(framer, entry.mode, chunks, entry.last):
             self.session.push_events(batch)
             rows += self._size(batch)
         self._note(place, entry.latest, rows)
@@ -260,8 +263,7 @@ class ShardEngine:
         self._parts.append(bytes(entry.chunks))
         if entry.last:
             # The text of a query does not name the channels of a shard.
-            queries = () if self.job.derive else (self.job.asked,)
-            self._begin(Session.restore(b"".join(self._parts), queries=queries))
+            self._begin(Session.restore(b"".join(self._parts), queries=self.plan.queries))
             # A stream that had ended when the session was saved may have gone on; `resume` ends those that have not.
             for stream in self.session.source_streams:
                 self.session.reopen(stream, tentatively=True)
@@ -282,7 +284,7 @@ class ShardEngine:
         for stream, watermark in positions.watermarks.items():
             self._advance(stream, watermark)
         for stream in positions.ended:
-            self.session.finish(stream, drain=self.job.drain)
+            self.session.finish(stream, drain=self.options.drain)
         self._forget()
 
     def _results(self) -> Iterator[bytes]:
@@ -311,18 +313,18 @@ class ShardEngine:
 
         A stream that has had no input yet is waited for from the first batch on.
         """
-        if self.job.idle is None:
+        if self.options.idle_ms is None:
             return
         last_active = self.positions.last_active
         for stream in self.session.source_streams:
             last_active[stream] = now if stream in streams else last_active.get(stream, now)
         clocks = self.positions.clocks
-        idle = [stream for stream in last_active if now - last_active[stream] >= self.job.idle]
+        idle = [stream for stream in last_active if now - last_active[stream] >= self.options.idle_ms]
         active = [clocks[stream] for stream in last_active if stream not in idle and stream in clocks]
         # Where all are idle, none holds the others: time goes to where the first of them is.
         reached = min(active) if active else max(clocks.values(), default=NO_TIME)
         if reached != NO_TIME:
-            reached -= duration(self.job.lateness)
+            reached -= self.options.lateness_us
         for stream in idle:
             if (
                 reached > self.positions.watermarks.get(stream, NO_TIME)
@@ -333,14 +335,14 @@ class ShardEngine:
 
     def _next_timeout(self, now: int) -> int | None:
         """When, by the runner's clock, the next stream will have been idle for too long; None: never."""
-        if self.job.idle is None:
+        if self.options.idle_ms is None:
             return None
-        timeouts = [instant + self.job.idle for instant in self.positions.last_active.values()]
+        timeouts = [instant + self.options.idle_ms for instant in self.positions.last_active.values()]
         return min((instant for instant in timeouts if instant > now), default=None)
 
     def _reports_shared_events(self, stream: str) -> bool:
         """Whether this shard and channel reports events and rejects, which all shards and channels have in common."""
-        router, plain = self.job.reading.router, plain_stream(stream)
+        router, plain = self.plan.reading.router, plain_stream(stream)
         first = router.shares.channels_of(router.query, plain)[0]
         return self.shard == 0 and stream == router.shares.stream_of(plain, first)
 
@@ -366,15 +368,15 @@ class ShardEngine:
         self.session.late()
         self.session.quarantine()
 
-    def _framer(self, stream: str, mode: Any) -> Framer | TimestampedFramer:
+    def _framer(self, stream: str, mode: Any) -> Framer:
         if stream not in self.framers:
-            options, arena = self.job.reading.options, self.session.arena
+            options, arena = self.options, self.session.arena
             # Blank nodes are of the stream, whatever the channel through which they come.
             name = plain_stream(stream)
             if mode == EVENTS:
-                made: Framer | TimestampedFramer = TimestampedFramer(name, arena)
+                made: Framer = TimestampedFramer(name, arena)
             else:
-                made = Framer(
+                made = StatementFramer(
                     name,
                     mode=mode,
                     per_event=options.per_event,
@@ -398,17 +400,14 @@ def _together(arrivals: Sequence[Arrival]) -> Iterator[tuple[int, ...]]:
     yield from map(tuple, messages.values())
 
 
-def mode_of(options: ReadOptions, syntax: Any) -> str:
-    """How chunks of a syntax are framed."""
-    return EVENTS if syntax == EVENTS else options.mode_for(syntax)
+def mode_of(options: RunOptions, syntax: str) -> str:
+    """How chunks of a format are framed; those of payloads are events already."""
+    return EVENTS if syntax == EVENTS else options.mode_for(FORMATS[syntax])
 
 
-def _framed(framer: Framer | TimestampedFramer, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
+def _framed(framer: Framer, mode: str, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
     """The events that chunks complete, and those that the end of the stream completes."""
-    if isinstance(framer, TimestampedFramer):
-        yield framer.frame(chunks)
-        return
-    for chunk in chunks:
+    for chunk in [merged(chunks)] if mode == EVENTS else chunks:
         yield framer.frame(chunk)
     if last:
         yield framer.close()

@@ -28,18 +28,17 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from thalweg.errors import UsageError
+from thalweg.rdf.formats import FORMATS, GZIP_SUFFIX, suffixes
 from thalweg.spark.pieces import (
-    SUFFIXES,
     Found,
     Piece,
     Position,
     admissible,
     admit,
-    is_gzip,
+    format_for,
     listing,
     local_path,
     plan,
-    syntax_of,
 )
 
 PIECE_SCHEMA = (
@@ -50,7 +49,8 @@ _WAVES = 4
 """Tasks for each core that read a large batch, at most."""
 _WORTH = 256 * MIB
 """Bytes that are worth a task of their own."""
-_READABLE = ".nt, .nq, .gz; others with option syntax"
+_SUFFIXES = (*suffixes(), GZIP_SUFFIX)
+_READABLE = f"{', '.join(_SUFFIXES)}; others with option syntax"
 _OPTIONS = (
     *("path", "stream", "syntax", "maxBytesPerTrigger", "maxFilesPerTrigger", "pieceBytes", "settle"),
     *("endOfStream", "order", "partitions"),
@@ -126,11 +126,14 @@ class SourceOptions:
         if not os.path.exists(path) and not has_magic(path):
             raise UsageError("no such file or folder", source=options["path"])
         syntax = options.get("syntax")
-        if syntax is not None and syntax not in SUFFIXES.values():
-            raise UsageError(f"option syntax of the rdf source: {syntax!r} is not one of nt, nq")
-        if os.path.isfile(path) and syntax_of(path, syntax) is None:
+        if syntax is not None and syntax not in FORMATS:
             raise UsageError(
-                "unknown suffix (expected .nt, .nq or .gz): set the option syntax", source=options["path"]
+                f"option syntax of the rdf source: {syntax!r} is not one of {', '.join(FORMATS)}"
+            )
+        if os.path.isfile(path) and format_for(path, syntax) is None:
+            expected = f"{', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
+            raise UsageError(
+                f"unknown suffix (expected {expected}): set the option syntax", source=options["path"]
             )
         ends = _flag(options.get("endofstream", "false"), "endOfStream")
         # With a syntax all files can be read. A folder without any is an empty stream.
@@ -317,7 +320,7 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "it is read on when it has grown again",
                     file=sys.stderr,
                 )
-            if done and file.size > done and is_gzip(file.path):
+            if done and file.size > done and file.whole:
                 self._note_grown(file)
                 reach = done
             elif self.target is not None:
@@ -330,8 +333,9 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _note_grown(self, file: Found) -> None:
         if file.name not in self.grown:
             self.grown.add(file.name)
+            why = "it is gzipped" if file.splittable else "it is one document"
             print(
-                f"thalweg: {file.path} has grown and is not read again, because it is gzipped; "
+                f"thalweg: {file.path} has grown and is not read again, because {why}; "
                 "put what is new into another file",
                 file=sys.stderr,
             )

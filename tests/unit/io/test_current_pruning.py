@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import thalweg as tw
-from thalweg.io.files import ReadOptions, read_events
+from thalweg.io.files import read_events
 
 S = "http://ex/s"
 
@@ -22,7 +22,7 @@ def test_a_query_that_is_registered_between_two_batches_sees_all_events_from_the
     )
     session = tw.Session()
     first = session.register(f"SELECT ?x FROM STREAM <{S}> WHERE {{ ?x <http://ex/p> ?y }}")
-    events = read_events([file], S, session.arena, session.prune, ReadOptions(piece=1000, threads=threads))
+    events = read_events([file], S, session.arena, session.prune, piece=1000, threads=threads)
     session.keep(lambda: [events.live_ids()])
     pushed = 0
     for _ in range(3):

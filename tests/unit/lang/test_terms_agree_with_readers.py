@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from thalweg.lang import parse
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.ntriples import LineReader
 from thalweg.rdf.prune import Prune
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -31,7 +31,7 @@ IRIS = st.text(
 
 def read(term: str) -> str:
     arena = Arena()
-    reader = Reader(arena, Prune.everything(), syntax="nt", source="test")
+    reader = LineReader(arena, Prune.everything(), syntax="nt", source="test")
     chunk = reader.read(f"<http://ex/s> <http://ex/p> {term} .\n".encode())
     assert not chunk.rejects
     return arena.text(int(chunk.o[0]))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk
-from thalweg.rdf.ntriples import Reader
+from thalweg.rdf.ntriples import LineReader
 from thalweg.rdf.prune import Prune
 
 Statement = tuple[str, ...]
@@ -28,7 +28,7 @@ def read(
 ) -> tuple[Chunk, list[Statement]]:
     """The chunk of a document and its statements as texts (s, p, o, graph or "")."""
     arena = Arena() if arena is None else arena
-    reader = Reader(
+    reader = LineReader(
         arena,
         prune,
         syntax=syntax,  # type: ignore[arg-type]

@@ -15,8 +15,8 @@ from thalweg.kernels.frame import LIMIT
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch, Rows
-from thalweg.rdf.framing import Framer
-from thalweg.rdf.ntriples import GENERATED_AT, Reader
+from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.ntriples import GENERATED_AT, LineReader
 from thalweg.rdf.prune import Prune, Signature
 
 Shown = list[tuple[int, int, str, str]]
@@ -31,9 +31,9 @@ class Line:
         self.arena = Arena(hash_mask=mask)
         per_event = options.get("per_event", 1)
         prune = Prune.everything() if prune is None else prune
-        self.reader = Reader(self.arena, prune, syntax=syntax, source="doc", per_event=per_event)  # type: ignore[arg-type]
+        self.reader = LineReader(self.arena, prune, syntax=syntax, source="doc", per_event=per_event)  # type: ignore[arg-type]
         mode = "graphs" if syntax == "nq" else "triples"
-        self.framer = Framer("s", mode=mode, arena=self.arena, **options)  # type: ignore[arg-type]
+        self.framer = StatementFramer("s", mode=mode, arena=self.arena, **options)  # type: ignore[arg-type]
         self.offset = 0
 
     def chunk(self, text: str) -> Chunk:
@@ -325,7 +325,7 @@ def test_the_state_of_another_mode_is_refused() -> None:
 )
 def test_wrong_options_of_a_framer_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        Framer("s", **wrong)  # type: ignore[arg-type]
+        StatementFramer("s", **wrong)  # type: ignore[arg-type]
 
 
 def test_columns_of_a_batch_have_one_length() -> None:

@@ -12,12 +12,12 @@ from documents import EVERYTHING, read, statements
 from thalweg.kernels import scan
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME
-from thalweg.rdf.ntriples import GENERATED_AT, Reader
+from thalweg.rdf.ntriples import GENERATED_AT, LineReader
 from thalweg.rdf.prune import Prune, Signature
 
 
-def reader(arena: Arena, syntax: str = "nt", **options: object) -> Reader:
-    return Reader(arena, EVERYTHING, syntax=syntax, source="doc", **options)  # type: ignore[arg-type]
+def reader(arena: Arena, syntax: str = "nt", **options: object) -> LineReader:
+    return LineReader(arena, EVERYTHING, syntax=syntax, source="doc", **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_the_scope_of_a_statement_is_its_place_in_the_source() -> None:
     whole = reader(arena).read(line + odd + line)
     parts = [reader(arena).read(line), reader(arena).read(odd + line, offset=len(line))]
     assert whole.s.tolist() == [*parts[0].s.tolist(), *parts[1].s.tolist()]
-    elsewhere = Reader(arena, EVERYTHING, syntax="nt", source="other").read(line)
+    elsewhere = LineReader(arena, EVERYTHING, syntax="nt", source="other").read(line)
     assert elsewhere.s[0] != whole.s[0]
 
 
@@ -218,7 +218,7 @@ def test_blank_nodes_of_graphs_and_blocks_await_their_scope() -> None:
 def test_the_time_of_a_graph_is_read_even_where_nothing_is_wanted() -> None:
     arena = Arena()
     document = b'<a:g> %b "1970-01-01T00:00:01Z"^^<a:d> .\n<a:s> <a:p> <a:o> <a:g> .\n<a:x> <a:p> <a:o> .\n'
-    chunk = Reader(arena, Prune.of([]), syntax="nq", source="doc").read(document % GENERATED_AT)
+    chunk = LineReader(arena, Prune.of([]), syntax="nq", source="doc").read(document % GENERATED_AT)
     assert chunk.time.tolist() == [1_000_000, NO_TIME]
     assert arena.texts([chunk.s[0], chunk.g[1]]) == ["<a:g>", "<a:g>"]
     assert chunk.p.tolist() == chunk.o.tolist() == [0, 0]
@@ -243,7 +243,7 @@ def test_every_run_of_a_graph_leaves_a_row() -> None:
     runs = [b"<a:g1>", b"<a:g1>", b"<a:g2>", b"<a:g1>"]
     document = b"".join(b"<a:s> <a:p> <a:o> %b .\n" % graph for graph in runs)
     document += b'<a:s> <a:p> "\\u0041" <a:g2> .\n<a:s> <a:p> <a:o> <a:g1> .\n'
-    chunk = Reader(arena, Prune.of([]), syntax="nq", source="doc").read(document)
+    chunk = LineReader(arena, Prune.of([]), syntax="nq", source="doc").read(document)
     assert arena.texts(chunk.g) == ["<a:g1>", "<a:g2>", "<a:g1>", "<a:g2>", "<a:g1>"]
     assert chunk.number.tolist() == [0, 2, 3, 4, 5]
 
@@ -251,4 +251,4 @@ def test_every_run_of_a_graph_leaves_a_row() -> None:
 @pytest.mark.parametrize("wrong", [{"syntax": "ttl"}, {"blank_nodes": "none"}, {"per_event": -1}])
 def test_wrong_options_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"."):
-        Reader(Arena(), EVERYTHING, **{"syntax": "nt", "source": "doc", **wrong})  # type: ignore[arg-type]
+        LineReader(Arena(), EVERYTHING, **{"syntax": "nt", "source": "doc", **wrong})  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from thalweg.lines import count
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME
 from thalweg.rdf.grammar import Malformed, statement
-from thalweg.rdf.ntriples import GENERATED_AT, Reader
+from thalweg.rdf.ntriples import GENERATED_AT, LineReader
 from thalweg.rdf.prune import Prune, Signature
 from thalweg.testing.strategies import BUILT_IN, LINE_ENDS, close_iris, sized_iris
 
@@ -122,8 +122,8 @@ def test_a_document_cut_between_lines_gives_the_same_statements(syntax: str, dat
     cuts = sorted(data.draw(st.sets(st.sampled_from(ends), max_size=3))) if ends else []
     arena, whole_arena = Arena(), Arena()
 
-    def reader(arena: Arena) -> Reader:
-        return Reader(arena, Prune.everything(), syntax=syntax, source="doc", time_predicate=b"")  # type: ignore[arg-type]
+    def reader(arena: Arena) -> LineReader:
+        return LineReader(arena, Prune.everything(), syntax=syntax, source="doc", time_predicate=b"")  # type: ignore[arg-type]
 
     parts = reader(arena)
     found = []
@@ -234,7 +234,7 @@ def test_the_kernel_counts_the_line_ends_that_everything_else_counts(parts: list
 
 @pytest.mark.parametrize("end", LINE_ENDS)
 def test_a_large_piece_is_read_in_place_whatever_ends_its_lines(end: bytes) -> None:
-    reader = Reader(Arena(), Prune.everything(), syntax="nt", source="doc")
+    reader = LineReader(Arena(), Prune.everything(), syntax="nt", source="doc")
     before = reader._pad.size
     lines = [b"<a:s> <a:p> <a:%d> ." % k if k % 100 else b"bad" for k in range(20_000)]
     chunk = reader.read(end.join(lines) + end)

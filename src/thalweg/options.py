@@ -1,0 +1,145 @@
+"""The options of a run: one object for the command line, `Session` and `tw.spark.run`, checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+from thalweg.errors import UsageError
+from thalweg.instants import duration
+from thalweg.rdf.formats import GENERATED_AT, BlankNodes, Format, Mode, format_named, format_of
+
+OnError = Literal["quarantine", "fail"]
+OnPending = Literal["drop", "fail"]
+Strategy = Literal["incremental", "reevaluate"]
+
+_CHOICES = {"on_error": OnError, "strategy": Strategy, "on_pending": OnPending, "blank_nodes": BlankNodes}
+_RUNNERS = frozenset(
+    {"on_error", "strategy", "threads", "max_pending", "on_pending", "shards", "sizes", "clocked"}
+)
+"""Options that decide how a run proceeds, and not what it answers."""
+
+
+class OptionError(UsageError):
+    """A wrong option: which one, and what is wrong with it."""
+
+    def __init__(self, option: str, detail: str, message: str | None = None) -> None:
+        """`message` has the option in it where `detail` does not follow its name."""
+        super().__init__(message or f"{option} {detail}")
+        self.option, self.detail = option, detail
+        self.joint = " " if message is None else ": "
+
+    @property
+    def as_flag(self) -> str:
+        """The message about an option of the command line."""
+        return f"--{self.option.replace('_', '-')}{self.joint}{self.detail}"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How bytes become events, how time runs, what malformed input does, and how the work is done.
+
+    >>> RunOptions(lateness="10s").lateness_us
+    10000000
+    >>> RunOptions(per_event=0)
+    Traceback (most recent call last):
+    thalweg.options.OptionError: per_event must be at least 1, got 0
+    """
+
+    format: str | None = None
+    """The format of all files, by its name in the table of formats; None: by their suffixes."""
+    mode: Mode | None = None
+    """What an event is; None: as the format suggests (N-Triples: triples, N-Quads: graphs)."""
+    per_event: int = 1
+    """Statements of an event (triples only)."""
+    unit_us: int = 1000
+    """Microseconds from one event to the next (triples only)."""
+    rate: int | float | Fraction | None = None
+    """Events a second, instead."""
+    blank_nodes: BlankNodes = "event"
+    time_predicate: str | None = None
+    """The IRI of the predicate that states the time of a graph; None: prov:generatedAtTime."""
+    lateness: int | str = 0
+    """How late an event may come: milliseconds, or a text with a unit."""
+    idle: int | str | None = None
+    """After which time a silent stream no longer holds the others (Spark)."""
+    drain: bool = False
+    """Whether time runs on after the end until the windows are empty."""
+    on_error: OnError = "quarantine"
+    strategy: Strategy = "incremental"
+    threads: int = 1
+    """Threads that match."""
+    max_pending: int | None = 1_000_000
+    on_pending: OnPending = "drop"
+    shards: int | None = None
+    """Over how many tasks the matching is spread at most (Spark)."""
+    sizes: Mapping[int, float] | None = None
+    """How many triples fit each pattern (Spark)."""
+    clocked: bool = False
+    """Whether the time of the reading is counted (Spark)."""
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            self._check_choice(name, get_args(choices))
+        for name, least in (("threads", 1), ("per_event", 1), ("shards", 1), ("max_pending", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise OptionError(name, f"must be at least {least}, got {value}")
+        if self.rate is not None and self.rate < 1e-6:
+            reason = f"must be at least 0.000001 events a second, got {self.rate}"
+            raise OptionError("rate", reason, f"the rate {reason}")
+        if self.time_predicate is not None and not self.time_predicate.strip("<>").strip():
+            raise OptionError("time_predicate", "must be an IRI")
+        if self.format is not None:
+            self.mode_for(format_named(self.format))
+        for name in ("lateness", "idle"):
+            self._check_duration(name)
+
+    def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if value not in choices:
+            named = " or ".join(f'"{choice}"' for choice in choices)
+            raise OptionError(name, f"is {named}, not {value!r}")
+
+    def _check_duration(self, name: str) -> None:
+        value = getattr(self, name)
+        try:
+            if value is not None:
+                duration(str(value))
+        except ValueError as error:
+            raise OptionError(name, str(error), f"{value!r} is not a duration: {error}") from None
+
+    @property
+    def lateness_us(self) -> int:
+        """How late an event may come, in microseconds."""
+        return duration(str(self.lateness))
+
+    @property
+    def idle_ms(self) -> int | None:
+        """After how many milliseconds a silent stream no longer holds the others."""
+        return None if self.idle is None else max(1, duration(str(self.idle)) // 1000)
+
+    @property
+    def time_term(self) -> bytes:
+        """The predicate of times, as it is written in data."""
+        iri = self.time_predicate
+        return GENERATED_AT if iri is None else f"<{iri.strip('<>')}>".encode()
+
+    def format_for(self, path: Any) -> Format:
+        """The format of a file."""
+        return format_of(path) if self.format is None else format_named(self.format)
+
+    def mode_for(self, format: Format) -> Mode:
+        """How files of a format are framed."""
+        if self.mode == "graphs" and not format.has_graphs:
+            raise UsageError(f"{format.title} has no named graphs: frame it as triples")
+        return self.mode or format.mode
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """The options that decide the answers, in a normal form."""
+        plain = replace(self, lateness=f"{self.lateness_us}us", idle=self.idle_ms)
+        names = (field.name for field in fields(self) if field.name not in _RUNNERS)
+        return {name: getattr(plain, name) for name in names}

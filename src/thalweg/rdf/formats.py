@@ -1,0 +1,226 @@
+"""The formats that streams are read from: one table of names, suffixes, framing and readers.
+
+A new format is an entry of `FORMATS` and a class that is a `Reader`. This module loads no reader before it is needed:
+the processes in which Spark plans a source, and the command line's help, look up names only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from thalweg.errors import UsageError
+
+if TYPE_CHECKING:
+    from thalweg.rdf.arena import Arena, Bytes, Ids
+    from thalweg.rdf.chunk import Chunk
+    from thalweg.rdf.events import EventBatch
+    from thalweg.rdf.prune import Prune
+    from thalweg.rdf.texts import Texts
+
+Mode = Literal["triples", "graphs"]
+"""How statements become events: so many of them, or those of a graph that has a time."""
+BlankNodes = Literal["event", "stable"]
+"""What the label of a blank node is local to: its event, or nothing."""
+
+GENERATED_AT = b"<http://www.w3.org/ns/prov#generatedAtTime>"
+"""The predicate of a graph's time, unless another one is given."""
+GZIP_SUFFIX = ".gz"
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Reader(Protocol):
+    """Bytes of one source to chunks of ids. It keeps nothing from call to call but memory."""
+
+    @property
+    def prune(self) -> Prune:
+        """What is kept of the statements."""
+
+    def read(self, data: bytes | memoryview | Bytes, *, offset: int = 0) -> Chunk:
+        """The statements of a piece: whole lines, or a whole document. `offset` is where it begins in the source."""
+
+    def read_texts(self, texts: Sequence[bytes], sources: Sequence[str]) -> Texts:
+        """The statements of several texts, each of which begins anew."""
+
+
+class Framer(Protocol):
+    """Chunks of one stream, in order, to batches of whole events. Its state can be saved and restored."""
+
+    stream: str
+
+    @property
+    def clock(self) -> int:
+        """The largest time of an event so far, or NO_TIME."""
+
+    def frame(self, chunk: Chunk) -> EventBatch:
+        """The events that a chunk completes."""
+
+    def close(self) -> EventBatch:
+        """The events that the end of the stream completes."""
+
+    def live_ids(self) -> Ids:
+        """The ids that the framer still refers to."""
+
+    def state(self) -> bytes:
+        """What another framer of the stream needs to continue."""
+
+    def restore(self, state: bytes) -> None:
+        """Continue from a saved state."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format: its names, how files of it are divided and framed, and the class that reads it."""
+
+    name: str
+    """The name in options: `--format`, `push(format=)`, `events(format=)`, the option `syntax` of `format("rdf")`."""
+    title: str
+    """The name in messages."""
+    media_types: tuple[str, ...]
+    reader_class: str
+    """Module and class of the reader, as `module:Class`."""
+    suffixes: tuple[str, ...] = ()
+    """The suffixes of files that are read without being asked for; the first is the usual one."""
+    has_graphs: bool = False
+    """Whether statements can be in named graphs; such files are framed by graphs unless the mode is given."""
+    splittable: bool = False
+    """Whether whole lines can be read apart from the lines before them; else a file is one piece."""
+
+    def __post_init__(self) -> None:
+        if any(suffix == GZIP_SUFFIX or suffix != "." + suffix[1:].lower() for suffix in self.suffixes):
+            raise ValueError(f"suffixes begin with a dot and are in small letters: {self.suffixes}")
+
+    @property
+    def mode(self) -> Mode:
+        """How files of the format are framed unless the mode is given."""
+        return "graphs" if self.has_graphs else "triples"
+
+    def reader(
+        self,
+        arena: Arena,
+        prune: Prune,
+        *,
+        source: str,
+        blank_nodes: BlankNodes = "event",
+        per_event: int = 1,
+        time_predicate: bytes = GENERATED_AT,
+    ) -> Reader:
+        """A reader of one source into an arena.
+
+        `per_event` is the number of statements of an event, 0 where each piece is one event. An empty `time_predicate`
+        reads graphs as plain statements.
+        """
+        module, _, name = self.reader_class.partition(":")
+        made: Reader = getattr(import_module(module), name)(
+            arena,
+            prune,
+            syntax=self.name,
+            source=source,
+            blank_nodes=blank_nodes,
+            per_event=per_event,
+            time_predicate=time_predicate,
+        )
+        return made
+
+
+_LINES, _DOCUMENTS = "thalweg.rdf.ntriples:LineReader", "thalweg.rdf.documents:DocumentReader"
+
+# Documents have no suffixes here: files of them are read where their format is given, for each is held in memory whole.
+FORMATS = {
+    format.name: format
+    for format in (
+        Format("nt", "N-Triples", ("application/n-triples",), _LINES, (".nt",), splittable=True),
+        Format("nq", "N-Quads", ("application/n-quads",), _LINES, (".nq",), has_graphs=True, splittable=True),
+        Format("turtle", "Turtle", ("text/turtle",), _DOCUMENTS),
+        Format("trig", "TriG", ("application/trig",), _DOCUMENTS, has_graphs=True),
+        Format("jsonld", "JSON-LD", ("application/ld+json",), _DOCUMENTS, has_graphs=True),
+        Format("rdfxml", "RDF/XML", ("application/rdf+xml",), _DOCUMENTS),
+        Format("n3", "N3", ("text/n3",), _DOCUMENTS),
+    )
+}
+"""All formats by name."""
+
+
+def format_named(name: str, option: str = "format") -> Format:
+    """The format of a name; another name is refused with the list of those that there are.
+
+    >>> format_named("nq").title
+    'N-Quads'
+    """
+    if name not in FORMATS:
+        raise UsageError(f"{option} is one of {', '.join(FORMATS)}, not {name!r}")
+    return FORMATS[name]
+
+
+def find_format(path: str | Path) -> Format | None:
+    """The format that a file's name stands for, if any; it may be gzipped.
+
+    >>> [found and found.name for found in map(find_format, ("a.nt", "b.NQ.gz", "c.txt"))]
+    ['nt', 'nq', None]
+    """
+    suffix = os.path.splitext(without_gzip(os.path.basename(path)))[1]
+    return next((format for format in FORMATS.values() if suffix in format.suffixes), None)
+
+
+def format_of(path: str | Path) -> Format:
+    """The format that a file's name stands for; a name without one is refused.
+
+    >>> format_of("quads.nq.gz").name
+    'nq'
+    """
+    found = find_format(path)
+    if found is None:
+        known = ", ".join(f"*{suffix}, *{suffix}{GZIP_SUFFIX}" for suffix in suffixes())
+        raise UsageError(f"the name of {path} has no known suffix: expected {known}")
+    return found
+
+
+def suffixes() -> list[str]:
+    """The suffixes of all formats, without those of gzipped files.
+
+    >>> suffixes()
+    ['.nt', '.nq']
+    """
+    return [suffix for format in FORMATS.values() for suffix in format.suffixes]
+
+
+def file_suffixes() -> list[str]:
+    """The suffixes of all files that are read, for messages.
+
+    >>> file_suffixes()
+    ['.nt', '.nq', '.nt.gz', '.nq.gz']
+    """
+    return [*suffixes(), *(suffix + GZIP_SUFFIX for suffix in suffixes())]
+
+
+def without_gzip(name: str) -> str:
+    """A name in small letters, without the suffix of gzipped files.
+
+    >>> without_gzip("A.NT.gz")
+    'a.nt'
+    """
+    return name.lower().removesuffix(GZIP_SUFFIX)
+
+
+def named_gzip(path: str | Path) -> bool:
+    """Whether the name of a file says that it is gzipped."""
+    return str(path).lower().endswith(GZIP_SUFFIX)
+
+
+def is_gzip(path: str | Path) -> bool:
+    """Whether a file is gzipped, by its name or by its first bytes.
+
+    >>> is_gzip("a.nt.gz"), is_gzip("a.nt")
+    (True, False)
+    """
+    if named_gzip(path):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) == GZIP_MAGIC
+    except OSError:
+        return False

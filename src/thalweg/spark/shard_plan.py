@@ -1,0 +1,80 @@
+"""The plan of a job on Spark: how its query is spread over shards, and what every task needs."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from thalweg.algebra.query import Query
+from thalweg.engine import Session
+from thalweg.io.job import Job
+from thalweg.options import RunOptions
+from thalweg.plan.shares import Shares, plan_shares
+from thalweg.spark.encode import Reading
+from thalweg.spark.routing import Router, keys_for
+
+_DERIVES = "a query that reads a derived stream runs beside the query that makes it"
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """What every task needs: the job, its shards, and how the events of its streams are made."""
+
+    job: Job
+    reading: Reading
+    sources: tuple[str, ...] = ()
+    """The streams that come from outside, by name."""
+    quarantine: str | None = None
+    """The folder for malformed input."""
+    late: str | None = None
+    """The folder for late events."""
+
+    @classmethod
+    def of(cls, job: Job, *, quarantine: str | None = None, late: str | None = None) -> ShardPlan:
+        """The plan of a job, spread over at most as many shards as its options allow (one, if they do not say)."""
+        options = job.options
+        session = Session.of(options)
+        for query in job.queries:
+            session.register(query)
+        shares = Shares(reason=_DERIVES) if job.derive else _shares(job.query, options)
+        reading = Reading(
+            session.prune(),
+            options,
+            Router(job.query, shares),
+            keys_for(shares.shards),
+        )
+        sources = tuple(sorted(session.source_streams))
+        return cls(job, reading, sources, quarantine, late)
+
+    def session(self) -> Session:
+        """An engine with the queries of the job; the last is the one that is answered."""
+        # It is drained after each batch, and malformed input is dealt with by whoever started the run.
+        session = Session.of(replace(self.job.options, max_pending=None, on_error="quarantine"))
+        for query in self.queries:
+            session.register(query)
+        return session
+
+    @property
+    def queries(self) -> tuple[Query, ...]:
+        """All queries as a shard evaluates them, in the order of their registration."""
+        return *self.job.derive, self.asked
+
+    @property
+    def asked(self) -> Query:
+        """The query as a shard evaluates it."""
+        return self.reading.router.shares.in_a_cell(self.reading.router.query)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that decides the answers: a checkpoint of another job is not ours."""
+        texts = [(query.text, query.streams) for query in self.job.queries]
+        parts = texts, self.job.options.deciding, self.reading.prune.fingerprint, self.reading.router.shares
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def _shares(query: Query, options: RunOptions) -> Shares:
+    """How a query is spread, given how its events are read."""
+    shards = options.shards or 1
+    if query.per_event and options.per_event > 1 and shards > 1:
+        return Shares(reason="events of several lines need a shard that has read all lines before")
+    return plan_shares(query, shards, options.sizes)
