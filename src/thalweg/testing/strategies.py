@@ -68,14 +68,15 @@ def streams(
     unwanted: bool = False,
     extreme: bool = False,
     few: int = 0,
+    made: st.SearchStrategy[Triple] | None = None,
 ) -> list[Event]:
     """Events in order of time, with equal timestamps, gaps, re-arrivals and sub-millisecond times.
 
     A delete mostly takes triples that came before. With `unwanted`, some events have no triple that a pattern names;
     `extreme` times are near the first or the last one that is accepted. With `few`, there are so many different triples
-    at most, which come again and again.
+    at most, which come again and again. `made` is where the triples come from.
     """
-    made = triples(blanks=blanks)
+    made = triples(blanks=blanks) if made is None else made
     if few:
         made = st.sampled_from(draw(st.lists(made, min_size=1, max_size=few)))
     count = draw(st.integers(min(3, max_events), max_events))

@@ -1,0 +1,346 @@
+"""Random groups and expressions of SPARQL: the inner part of the strategies of `algebra`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Seq
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from thalweg.testing.algebra_oracle import Source
+from thalweg.testing.snapshot import Triple
+from thalweg.testing.strategies import INTEGER, NODES
+from thalweg.testing.syntax import (
+    Alternative,
+    Bind,
+    Call,
+    Const,
+    Element,
+    Exists,
+    Expression,
+    Filter,
+    Graph,
+    Group,
+    Inverse,
+    Minus,
+    Negated,
+    Optional,
+    Path,
+    Select,
+    Sequence,
+    Triples,
+    Union,
+    Values,
+    Var,
+    ZeroOrOne,
+    scope,
+)
+
+T = TypeVar("T")
+
+LINK, NUMBER, TEXT = (f"<http://ex/{name}>" for name in ("link", "number", "text"))
+PREDICATES = (LINK, NUMBER, TEXT)
+DECIMAL = "<http://www.w3.org/2001/XMLSchema#decimal>"
+NUMBERS = (*(f'"{n}"^^{INTEGER}' for n in (1, 2, 3)), f'"2.5"^^{DECIMAL}')
+TEXTS = ('"a"', '"b"', '"ab"', '"a"@en')
+WINDOWS = tuple(f"http://ex/w{number}" for number in range(3))
+
+FEATURES = (
+    *("filter", "optional", "union", "minus", "exists", "bind", "values", "subselect", "group", "path"),
+    *("blank", "disconnected", "variable predicate"),
+)
+"""What groups are made of beside connected triple patterns."""
+
+
+@dataclass
+class Maker:
+    """One query in the making."""
+
+    draw: st.DrawFn
+    data: Seq[Triple]
+    features: frozenset[str] | set[str]
+    sources: tuple[Source, ...]
+    names: dict[str, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+    found: list[Triple] = field(default_factory=list)
+    made: int = 0
+    in_exists: bool = False
+    in_graph: bool = False
+
+    def one(self, *choices: T) -> T:
+        """One of some choices."""
+        return self.draw(st.sampled_from(choices))
+
+    def chance(self, percent: int) -> bool:
+        """Whether something happens that happens so often; the simplest example has none of it."""
+        return self.draw(st.integers(0, 99)) >= 100 - percent
+
+    # Groups
+
+    def group(self, size: int, *, must: Seq[str] = (), outer: frozenset[str] = frozenset()) -> Group:
+        """A group of patterns and up to `size` other elements; `outer` are variables of the groups around it."""
+        kinds = [*must]
+        possible = [name for name in FEATURES[:10] if name in self.features and name not in ("path",)]
+        if self.in_exists:
+            possible = [name for name in possible if name not in ("minus", "subselect")]
+        if possible:
+            more = self.draw(st.integers(0, size))
+            kinds += [self.one(*possible) for _ in range(more)]
+        kinds = [kind for kind in kinds if kind in possible]
+        kinds = list(self.draw(st.permutations(kinds))) if len(kinds) > 1 else kinds
+        elements: list[Element] = [] if kinds and self.chance(10) else [self.patterns()]
+        filters: list[Element] = []
+        for kind in kinds:
+            visible = frozenset().union(*map(scope, elements)) if elements else frozenset()
+            if kind in ("filter", "exists"):
+                filters.append(Filter(Const(kind)))  # its variables are those of the whole group
+            elif (made := self.element(kind, size, visible, outer)) is not None:
+                elements.append(made)
+        visible = frozenset().union(*map(scope, elements)) if elements else frozenset()
+        for marker in filters:
+            assert isinstance(marker, Filter)
+            condition = (
+                self.exists(size, visible | outer)
+                if marker.condition == Const("exists")
+                else self.condition(sorted(visible), size)
+            )
+            elements.insert(self.draw(st.integers(0, len(elements))), Filter(condition))
+        return Group(tuple(elements))
+
+    def element(self, kind: str, size: int, visible: frozenset[str], outer: frozenset[str]) -> Element | None:
+        """An element of a kind; `visible` are variables of the group before it, `outer` those of the groups around."""
+        inside = max(size - 1, 0) if self.chance(40) else max(size - 2, 0)
+        around = visible | outer
+        if self.chance(20):  # a group with names of its own
+            self.names = {}
+        if kind == "optional":
+            # Filters of an OPTIONAL like to ask about variables of the left side.
+            group = self.group(inside, outer=around)
+            if "filter" in self.features and self.chance(30):
+                asked = sorted(scope(group) | around)
+                group = Group((*group.elements, Filter(self.condition(asked, 1))))
+            return Optional(group)
+        if kind == "minus":
+            return Minus(self.group(inside, outer=around))
+        if kind == "union":
+            return Union(tuple(self.group(inside, outer=around) for _ in range(self.one(2, 2, 3))))
+        if kind == "group":
+            return self.group(inside, outer=around)
+        if kind == "bind":
+            return Bind(self.value(sorted(visible)), self.fresh(visible))
+        if kind == "values":
+            return self.values(sorted(visible))
+        assert kind == "subselect"
+        group = self.group(inside, outer=around)
+        names = sorted(scope(group))
+        if not names:
+            return group
+        items: list[str | tuple[Expression, str]] = []
+        if not self.chance(20):
+            items = list(self.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)))
+            if self.chance(30):
+                items.append((self.value(names), self.fresh(frozenset(names) | visible)))
+        return Select(tuple(items), group, self.one("", "DISTINCT"))
+
+    def exists(self, size: int, around: frozenset[str]) -> Expression:
+        """EXISTS or NOT EXISTS, with a filter about the solution around it now and then."""
+        before, self.in_exists = self.in_exists, True
+        group = self.group(max(size - 2, 0), outer=around)
+        if "filter" in self.features and self.chance(25):
+            group = Group((*group.elements, Filter(self.condition(sorted(scope(group) | around), 1))))
+        self.in_exists = before
+        found: Expression = Exists(group, self.one(False, True))
+        if self.chance(15):
+            found = Call(self.one("&&", "||"), (found, self.condition(sorted(around), 0)))
+        return found
+
+    # Patterns
+
+    def patterns(self) -> Element:
+        """Triple patterns; where all windows are named, inside one of them."""
+        named = [source.name for source in self.sources if source.name is not None]
+        if not named or self.in_graph or (len(named) < len(self.sources) and self.chance(30)):
+            return self.triples()
+        self.in_graph = True
+        group = self.group(1) if self.chance(30) else Group((self.triples(),))
+        self.in_graph = False
+        name = self.one("?g", "?h", NODES[0]) if self.chance(20) else f"<{self.one(*named)}>"
+        return Graph(name, group, self.one("WINDOW", "GRAPH"))
+
+    def triples(self) -> Triples:
+        """Up to three patterns, some of them paths."""
+        result = []
+        for _ in range(self.one(1, 1, 1, 2, 2, 3)):
+            s, p, o = self.triple()
+            subject, object_ = self.end(s), self.end(o)
+            if "blank" in self.features and self.chance(20):
+                object_ = f"_:v{self.next()}"
+            path: Path = p
+            if "variable predicate" in self.features and self.chance(12):
+                path = f"?{self.one('p', 'p', 'q')}"
+                self.used.add(path[1:])
+            elif "path" in self.features and self.chance(55):
+                subject, path, object_ = self.path(subject, p, object_)
+            result.append((subject, path, object_))
+        return Triples(tuple(result))
+
+    def triple(self) -> Triple:
+        """A triple of the stream, mostly a neighbour of one that was taken before."""
+        if not self.data:
+            return NODES[0], LINK, NODES[1]
+        ends = {end for s, _, o in self.found[-6:] for end in (s, o)}
+        near = [triple for triple in self.data if triple[0] in ends or triple[2] in ends]
+        apart = 30 if "disconnected" in self.features else 5
+        found = self.draw(st.sampled_from(near if near and not self.chance(apart) else self.data))
+        self.found.append(found)
+        return found
+
+    def end(self, term: str) -> str:
+        """A term of a triple as a pattern has it: its variable, another variable, or itself."""
+        if term[0] != "_" and self.chance(15):
+            return term
+        kind = "n" if term in NUMBERS else "t" if term in TEXTS else "x"
+        if term not in self.names:
+            self.names[term] = f"{kind}{self.one(1, 2, 3) if kind == 'x' else self.one(1, 2)}"
+        name = f"{kind}{self.one(1, 2, 3, 4, 5)}" if self.chance(20) else self.names[term]
+        self.used.add(name)
+        return f"?{name}"
+
+    def path(self, subject: str, p: str, object_: str) -> tuple[str, Path, str]:
+        """A path in the place of a predicate; some turn the ends around."""
+        kind = self.one("inverse", "sequence", "alternative", "negated", "zero or one", "nested")
+        other = self.one(*PREDICATES)
+        if kind == "inverse":
+            return object_, Inverse(p), subject
+        if kind == "sequence":
+            # The next step from where the triple ends, if there is one.
+            return (
+                (subject, Sequence(p, LINK), object_)
+                if self.chance(30)
+                else (subject, Sequence(LINK, p), object_)
+            )
+        if kind == "alternative":
+            return subject, Alternative(p, other), object_
+        if kind == "negated":
+            rest = tuple(iri for iri in PREDICATES if iri != p)
+            backward = (self.one(*PREDICATES),) if self.chance(40) else ()
+            return subject, Negated(rest[: self.one(1, 2)], backward), object_
+        if kind == "zero or one":
+            return subject, ZeroOrOne(p), object_
+        nested: list[Path] = [
+            Alternative(p, Inverse(LINK)), Sequence(ZeroOrOne(LINK), p), Inverse(Sequence(p, Inverse(LINK))),
+            ZeroOrOne(Alternative(p, other)), Sequence(Alternative(p, LINK), other), Sequence(Negated((other,), ()), p),
+        ]  # fmt: skip
+        return subject, self.one(*nested), object_
+
+    def values(self, visible: Seq[str]) -> Values:
+        """VALUES for one or two variables, mostly of the group."""
+        names = list(visible) + sorted(self.used - set(visible)) + ["x1", "n1"]
+        taken = self.draw(st.lists(st.sampled_from(names[:8]), min_size=1, max_size=2, unique=True))
+        cells = [
+            st.one_of(st.sampled_from(self.terms(name)), st.sampled_from([None, *self.terms(name)]))
+            for name in taken
+        ]
+        rows = self.draw(st.lists(st.tuples(*cells), min_size=1, max_size=4))
+        self.used |= set(taken)
+        return Values(tuple(taken), tuple(rows))
+
+    def terms(self, name: str) -> list[str]:
+        """Terms that a variable of this name may have."""
+        known = [term for term, known in self.names.items() if known == name and term[0] != "_"]
+        kinds = {
+            "n": NUMBERS,
+            "t": TEXTS,
+            "x": NODES,
+            "p": PREDICATES,
+            "g": tuple(f"<{name}>" for name in WINDOWS),
+        }
+        return [*known, *known, *kinds.get(name[0], NODES)]
+
+    def next(self) -> int:
+        """A number for a new name."""
+        self.made += 1
+        return self.made
+
+    def fresh(self, taken: frozenset[str]) -> str:
+        """A name for a new value: one that other patterns use, if it is free here, or a new one."""
+        free = sorted(name for name in {"n1", "n2", "x1", "t1"} - taken)
+        # Inside EXISTS a solution's term would take the place of a name that is made there.
+        old = free and not self.in_exists and self.one(True, False)
+        name = self.one(*free) if old else f"k{self.next()}"
+        self.used.add(name)
+        return name
+
+    # Expressions
+
+    def variable(self, visible: Seq[str], kind: str = "") -> str:
+        """A variable, mostly one of the group; now and then one of another group, or of none."""
+        here = [name for name in visible if name[0] == kind] or list(visible)
+        if here and not self.chance(12):
+            return self.one(*here)
+        return "nowhere" if self.chance(15) else self.one(*(sorted(self.used) or ["x1"]))
+
+    def condition(self, visible: Seq[str], depth: int) -> Expression:
+        """An expression with a truth, mostly about variables of the group."""
+        if depth > 0 and self.chance(35):
+            name = self.one("&&", "||", "!")
+            return Call(
+                name, tuple(self.condition(visible, depth - 1) for _ in range(1 if name == "!" else 2))
+            )
+        kinds = ["bound", "in", "function", "pair"]
+        for letter, kind in (("n", "number"), ("x", "node"), ("t", "text"), ("x", "text")):
+            kinds = [kind, kind, *kinds] if any(name[0] == letter for name in visible) else kinds
+        kind = self.one(*(["text", "number", "node"] if self.chance(10) else kinds))
+        if kind == "number":
+            name = self.one("<", ">", "<=", ">=", "=", "!=")
+            return Call(name, (self.number(visible), Const(self.one(*NUMBERS))))
+        if kind == "node":
+            other: Expression = Const(self.one(*NODES))
+            if self.chance(40):
+                other = Var(self.variable(visible, "x"))
+            return Call(self.one("=", "!=", "sameTerm"), (Var(self.variable(visible, "x")), other))
+        if kind == "text":
+            text = Call("STR", (Var(self.variable(visible, self.one("t", "x"))),))
+            test = self.one("CONTAINS", "STRSTARTS", "REGEX", "=", "<")
+            return Call(test, (text, Const(self.one('"a"', '"b"', '"http"'))))
+        if kind == "bound":
+            return Call("BOUND", (Var(self.variable(visible)),))
+        if kind == "in":
+            name = self.variable(visible, self.one("x", "n"))
+            terms = self.draw(st.lists(st.sampled_from(self.terms(name)), min_size=1, max_size=3))
+            return Call(self.one("IN", "NOT IN"), (Var(name), *map(Const, terms)))
+        if kind == "pair":
+            return Call(
+                self.one("=", "!=", "sameTerm"), (Var(self.variable(visible)), Var(self.variable(visible)))
+            )
+        return Call(self.one("isIRI", "isLITERAL", "isNUMERIC", "isBLANK"), (Var(self.variable(visible)),))
+
+    def number(self, visible: Seq[str]) -> Expression:
+        """An expression that is mostly a number."""
+        found: Expression = Var(self.variable(visible, "n"))
+        if self.chance(20):
+            return Call(self.one("+", "-"), (found, Const(NUMBERS[0])))
+        if self.chance(15):
+            return Call("STRLEN", (Call("STR", (Var(self.variable(visible)),)),))
+        return found
+
+    def value(self, visible: Seq[str]) -> Expression:
+        """An expression of any kind of value."""
+        kind = self.one("number", "text", "variable", "if", "coalesce", "condition", "constant", "iri")
+        if kind == "number":
+            return self.number(visible)
+        text = Call("STR", (Var(self.variable(visible)),))
+        if kind == "text":
+            return self.one(text, Call("UCASE", (text,)), Call("CONCAT", (text, Const('"b"'))))
+        if kind == "variable":
+            return Var(self.variable(visible))
+        if kind == "if":
+            return Call("IF", (self.condition(visible, 1), Var(self.variable(visible)), Const(NUMBERS[0])))
+        if kind == "coalesce":
+            return Call("COALESCE", (self.number(visible), Var(self.variable(visible)), Const(NODES[1])))
+        if kind == "condition":
+            return self.condition(visible, 1)
+        if kind == "iri":
+            return Call("IRI", (Call("STR", (Var(self.variable(visible, "x")),)),))
+        return Const(self.one(*NODES, *NUMBERS))
