@@ -19,7 +19,7 @@ from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, bag_o
 from thalweg.testing.answers import by_value, equal_bags
 from thalweg.testing.judge import TooLargeError
 from thalweg.testing.judge_expressions import UndecidedError
-from thalweg.testing.snapshot import Event, Row
+from thalweg.testing.snapshot import Event, Row, Unbounded
 from thalweg.testing.strategies import MS, OPERATORS, STREAMS, any_windows, windows
 
 
@@ -97,9 +97,13 @@ def check_reports(emitted: Emitted, oracle: AlgebraOracle) -> None:
             assert same(one, other, oracle.question.reduced), f"{op} at {t}: {text}"
 
 
-def run(data: st.DataObject, *, blanks: bool = False, **asked: Any) -> None:
+def run(data: st.DataObject, *, blanks: bool = False, dense: bool = False, **asked: Any) -> None:
     """One random query over one random stream, in any batches."""
-    events = data.draw(algebra_streams(blanks=blanks and data.draw(st.booleans())))
+    events = data.draw(
+        algebra_streams(
+            blanks=blanks and data.draw(st.booleans()), dense=dense, max_events=16 if dense else 10
+        )
+    )
     question = data.draw(algebra_questions(events, **asked))
     given_ = Feed([question])  # type: ignore[list-item]
     feed(given_, data.draw(arrivals(events)), data.draw)
@@ -136,7 +140,7 @@ def test_values_join_and_undef_joins_with_everything(data: st.DataObject) -> Non
 
 @given(st.data())
 def test_optional_keeps_what_has_no_partner(data: st.DataObject) -> None:
-    run(data, blanks=True, features=("optional",), must=("optional",))
+    run(data, blanks=True, features=("optional",), must=("optional",), size=4)
 
 
 @given(st.data())
@@ -151,7 +155,7 @@ def test_union_keeps_the_copies_of_its_sides(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_minus_removes_what_shares_a_variable_and_agrees(data: st.DataObject) -> None:
-    run(data, features=("minus", "filter", "optional"), must=("minus",))
+    run(data, features=("minus", "filter", "optional", "values"), must=("minus",))
 
 
 @given(st.data())
@@ -171,7 +175,12 @@ def test_subselect_hides_what_it_does_not_project(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_paths_without_closure(data: st.DataObject) -> None:
-    run(data, features=("path", "filter"), must=(), size=2)
+    run(data, features=("path", "filter"), must=("path",), size=1)
+
+
+@given(st.data())
+def test_paths_keep_the_copies_of_several_ways(data: st.DataObject) -> None:
+    run(data, dense=True, features=("path",), must=("path",), size=1, window=st.just(Unbounded()))
 
 
 @pytest.mark.parametrize("form", FORMS)

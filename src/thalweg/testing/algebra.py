@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from thalweg.testing.algebra_groups import (
     FEATURES,
     LINK,
+    NEXT,
     NUMBER,
     NUMBERS,
     TEXT,
@@ -37,20 +38,25 @@ __all__ = ["FEATURES", "FORMS", "algebra_questions", "algebra_streams", "algebra
 FORMS = ("SELECT", "expressions", "DISTINCT", "REDUCED", "ASK", "CONSTRUCT")
 
 
-def algebra_triples(*, blanks: bool = False) -> st.SearchStrategy[Triple]:
-    """Triples in which a predicate has one kind of object, so that comparisons are mostly defined."""
-    nodes = st.sampled_from(NODES + BLANKS if blanks else NODES)
-    links = st.tuples(nodes, st.just(LINK), nodes)
+def algebra_triples(*, blanks: bool = False, dense: bool = False) -> st.SearchStrategy[Triple]:
+    """Triples in which a predicate has one kind of object, so that comparisons are mostly defined.
+
+    `dense` ones link few nodes, so that there is more than one way from one to another.
+    """
+    nodes = st.sampled_from(NODES[:3] if dense else NODES + BLANKS if blanks else NODES)
+    links = st.tuples(nodes, st.sampled_from([LINK, LINK, NEXT]), nodes)
     numbers = st.tuples(nodes, st.just(NUMBER), st.sampled_from(NUMBERS))
     texts = st.tuples(nodes, st.just(TEXT), st.sampled_from(TEXTS))
-    return st.one_of(links, links, numbers, texts)
+    return (
+        st.one_of(links, links, links, links, numbers) if dense else st.one_of(links, links, numbers, texts)
+    )
 
 
 def algebra_streams(
-    *, blanks: bool = False, deletes: bool = True, **given: Any
+    *, blanks: bool = False, dense: bool = False, deletes: bool = True, **given: Any
 ) -> st.SearchStrategy[list[Event]]:
     """Streams of such triples."""
-    return streams(made=algebra_triples(blanks=blanks), deletes=deletes, **given)
+    return streams(made=algebra_triples(blanks=blanks, dense=dense), deletes=deletes, **given)
 
 
 @st.composite
