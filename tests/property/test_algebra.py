@@ -20,7 +20,7 @@ from thalweg.testing.answers import by_value, equal_bags
 from thalweg.testing.judge import TooLargeError
 from thalweg.testing.judge_expressions import UndecidedError
 from thalweg.testing.snapshot import Event, Row, Unbounded
-from thalweg.testing.strategies import MS, OPERATORS, STREAMS, any_windows, windows
+from thalweg.testing.strategies import MS, OPERATORS, STREAMS, any_windows
 
 
 def check(emitted: Emitted, question: AlgebraQuestion, events: Sequence[Event]) -> None:
@@ -207,7 +207,7 @@ def test_now_answers_each_event_alone_with_the_whole_algebra(data: st.DataObject
 @pytest.mark.parametrize("operator", OPERATORS)
 @given(data=st.data())
 def test_operators_report_the_answers_of_the_whole_algebra(operator: str, data: st.DataObject) -> None:
-    run(data, features=FEATURES, operators=(operator,), window=windows(), forms=FORMS[:3])
+    run(data, features=FEATURES, operators=(operator,), forms=FORMS[:3])
 
 
 @given(st.data())
