@@ -114,7 +114,8 @@ def algebra_questions(
         data = [*(list(draw(st.sampled_from(largest)).triples) if largest else []), *data[:2]]
     form, operator = draw(st.sampled_from(list(forms))), draw(st.sampled_from(list(operators)))
     for _ in range(5):
-        where = Maker(draw, data, frozenset(features) | set(must), read).group(size, must=list(must))
+        maker = Maker(draw, data, frozenset(features) | set(must), read)
+        where = maker.group(size, must=list(must), least=0 if must else size // 2)
         if _has_answer(where, read, events):
             break
     return draw(_shaped(where, read, form, operator))

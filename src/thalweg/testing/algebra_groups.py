@@ -79,15 +79,15 @@ class Maker:
 
     # Groups
 
-    def group(self, size: int, *, must: Seq[str] = ()) -> Group:
-        """A group of patterns and up to `size` other elements."""
+    def group(self, size: int, *, must: Seq[str] = (), least: int = 0) -> Group:
+        """A group of patterns, of what it must have, and of `least` to `size` other elements."""
         self.wants_path = self.wants_path or "path" in must
         possible = [name for name in ELEMENTS if name in self.features]
         if self.in_exists:
             possible = [name for name in possible if name not in ("minus", "subselect")]
         kinds = [kind for kind in must if kind in possible]
         if possible:
-            kinds += [self.one(*possible) for _ in range(self.draw(st.integers(0, size)))]
+            kinds += [self.one(*possible) for _ in range(self.draw(st.integers(least, size)))]
         kinds = list(self.draw(st.permutations(kinds))) if len(kinds) > 1 else kinds
         elements: list[Element] = [] if kinds and self.chance(10) else [self.patterns()]
         for kind in kinds:
