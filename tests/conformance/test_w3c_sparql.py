@@ -1,7 +1,7 @@
 """The W3C SPARQL 1.1 query suite: every test passes in three ways, or is in the ledger with a reason.
 
 The data are one graph; a stream in random order and batches; a stream with noise that is deleted later. After a change
-of what the engine supports, `python tests/conformance/w3c_sparql.py --rewrite` writes the ledger anew.
+of what the engine supports, `python tests/conformance/w3c_ledger.py --rewrite` writes the ledger anew.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 
 import pytest
+import w3c_ledger as ledger
 import w3c_sparql as suite
 
 import thalweg as tw
@@ -18,7 +19,7 @@ absent = pytest.mark.skipif(
     reason=f"the W3C suites are not here: set THALWEG_CONFORMANCE to the folder of {suite.ARCHIVE.name}",
 )
 NAMES = list(suite.cases()) if suite.ARCHIVE.exists() else []
-GAPS = suite.gaps()
+GAPS = ledger.gaps()
 
 
 @absent
@@ -29,8 +30,8 @@ def test_it_is_answered_or_refused_as_the_suite_and_the_ledger_say(name: str) ->
     if name not in GAPS:
         assert found.result == "passed", f"{found.result}: {found.why}"
         return
-    assert found.result != "passed", f"it passes: remove it from {suite.LEDGER.name}"
-    assert suite.is_gap(case, found), f"a gap is a refusal, and this is {found.result}: {found.why}"
+    assert found.result != "passed", f"it passes: remove it from {ledger.LEDGER.name}"
+    assert ledger.is_gap(case, found), f"a gap is a refusal, and this is {found.result}: {found.why}"
 
 
 @absent
@@ -38,15 +39,15 @@ def test_the_suite_is_whole_and_the_ledger_names_its_tests() -> None:
     kinds = [case.kind for case in suite.cases().values()]
     assert [kinds.count(kind) for kind in ("evaluation", "positive", "negative")] == [312, 66, 40]
     assert not set(GAPS) - set(NAMES)
-    listed = [test for table in tomllib.loads(suite.LEDGER.read_text()).values() for test in table["tests"]]
+    listed = [test for table in tomllib.loads(ledger.LEDGER.read_text()).values() for test in table["tests"]]
     assert len(listed) == len(set(listed))
 
 
 @absent
 def test_every_gap_has_the_reason_of_its_category() -> None:
-    reasons = {name: table["reason"] for name, table in tomllib.loads(suite.LEDGER.read_text()).items()}
-    assert reasons == {name: reason for name, reason, _ in suite.CATEGORIES if name in reasons}
-    assert {name: suite.category(suite.cases()[name]) for name in GAPS} == GAPS
+    reasons = {name: table["reason"] for name, table in tomllib.loads(ledger.LEDGER.read_text()).items()}
+    assert reasons == {name: reason for name, reason, _ in ledger.CATEGORIES if name in reasons}
+    assert {name: ledger.category(suite.cases()[name]) for name in GAPS} == GAPS
 
 
 @absent

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from thalweg.testing.algebra_groups import (
     FEATURES,
     LINK,
+    NEXT,
     NUMBER,
     NUMBERS,
     TEXT,
@@ -28,29 +29,42 @@ from thalweg.testing.algebra_groups import (
 from thalweg.testing.algebra_oracle import AlgebraQuestion, Source
 from thalweg.testing.judge import Judge, TooLargeError
 from thalweg.testing.judge_expressions import UndecidedError
-from thalweg.testing.snapshot import Event, Now, Triple, Window
-from thalweg.testing.strategies import BLANKS, NODES, streams, windows
+from thalweg.testing.snapshot import Event, Now, Range, Triple, Unbounded, Window
+from thalweg.testing.strategies import BLANKS, MS, NODES, streams, windows
 from thalweg.testing.syntax import Call, Const, Expression, Group, Select, Var, scope
 
-__all__ = ["FEATURES", "FORMS", "algebra_questions", "algebra_streams", "algebra_triples"]
+__all__ = ["FEATURES", "FORMS", "algebra_questions", "algebra_streams", "algebra_triples", "wide_windows"]
 
 FORMS = ("SELECT", "expressions", "DISTINCT", "REDUCED", "ASK", "CONSTRUCT")
 
 
-def algebra_triples(*, blanks: bool = False) -> st.SearchStrategy[Triple]:
-    """Triples in which a predicate has one kind of object, so that comparisons are mostly defined."""
-    nodes = st.sampled_from(NODES + BLANKS if blanks else NODES)
-    links = st.tuples(nodes, st.just(LINK), nodes)
+def algebra_triples(*, blanks: bool = False, dense: bool = False) -> st.SearchStrategy[Triple]:
+    """Triples in which a predicate has one kind of object, so that comparisons are mostly defined.
+
+    `dense` ones link few nodes, so that there is more than one way from one to another.
+    """
+    nodes = st.sampled_from(NODES[:3] if dense else NODES + BLANKS if blanks else NODES)
+    links = st.tuples(nodes, st.sampled_from([LINK, LINK, NEXT]), nodes)
     numbers = st.tuples(nodes, st.just(NUMBER), st.sampled_from(NUMBERS))
     texts = st.tuples(nodes, st.just(TEXT), st.sampled_from(TEXTS))
-    return st.one_of(links, links, numbers, texts)
+    return (
+        st.one_of(links, links, links, links, numbers) if dense else st.one_of(links, links, numbers, texts)
+    )
 
 
 def algebra_streams(
-    *, blanks: bool = False, deletes: bool = True, **given: Any
+    *, blanks: bool = False, dense: bool = False, deletes: bool = True, **given: Any
 ) -> st.SearchStrategy[list[Event]]:
     """Streams of such triples."""
-    return streams(made=algebra_triples(blanks=blanks), deletes=deletes, **given)
+    return streams(made=algebra_triples(blanks=blanks, dense=dense), deletes=deletes, **given)
+
+
+def wide_windows() -> st.SearchStrategy[Window]:
+    """Windows of which most hold more than a few events."""
+    widths = st.sampled_from([8, 20, 40]).map(lambda ms: ms * MS)
+    steps = st.sampled_from([1, 3, 8]).map(lambda ms: ms * MS)
+    wide = st.one_of(st.just(Unbounded()), st.builds(Range, widths), st.builds(Range, widths, steps))
+    return st.one_of(wide, wide, windows())
 
 
 @st.composite
@@ -77,19 +91,21 @@ def algebra_questions(
         read = tuple(
             Source(
                 (draw(st.sampled_from(names)),),
-                draw(windows() if window is None else window),
+                draw(wide_windows() if window is None else window),
                 WINDOWS[number],
             )
             for number in range(many)
         )
         if draw(st.integers(0, 2)) == 0:
             read = (
-                Source((draw(st.sampled_from(names)),), draw(windows() if window is None else window)),
+                Source((draw(st.sampled_from(names)),), draw(wide_windows() if window is None else window)),
                 *read,
             )
     else:
         every = tuple(names) if draw(st.booleans()) else (draw(st.sampled_from(names)),)
-        read = (Source(every, Now() if sources == "now" else draw(windows() if window is None else window)),)
+        read = (
+            Source(every, Now() if sources == "now" else draw(wide_windows() if window is None else window)),
+        )
     seen = {stream for source in read for stream in source.streams}
     data = [triple for event in events if event.stream in seen for triple in event.triples]
     if sources == "now":  # all patterns have to meet in one event
@@ -97,8 +113,9 @@ def algebra_questions(
         largest = sorted(whole, key=lambda event: -len(event.triples))[:3]
         data = [*(list(draw(st.sampled_from(largest)).triples) if largest else []), *data[:2]]
     form, operator = draw(st.sampled_from(list(forms))), draw(st.sampled_from(list(operators)))
-    for _ in range(4):
-        where = Maker(draw, data, frozenset(features) | set(must), read).group(size, must=list(must))
+    for _ in range(5):
+        maker = Maker(draw, data, frozenset(features) | set(must), read)
+        where = maker.group(size, must=list(must), least=0 if must else size // 2)
         if _has_answer(where, read, events):
             break
     return draw(_shaped(where, read, form, operator))

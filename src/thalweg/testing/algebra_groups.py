@@ -39,17 +39,15 @@ from thalweg.testing.syntax import (
 
 T = TypeVar("T")
 
-LINK, NUMBER, TEXT = (f"<http://ex/{name}>" for name in ("link", "number", "text"))
-PREDICATES = (LINK, NUMBER, TEXT)
+LINK, NEXT, NUMBER, TEXT = (f"<http://ex/{name}>" for name in ("link", "next", "number", "text"))
+PREDICATES = (LINK, NEXT, NUMBER, TEXT)
 DECIMAL = "<http://www.w3.org/2001/XMLSchema#decimal>"
 NUMBERS = (*(f'"{n}"^^{INTEGER}' for n in (1, 2, 3)), f'"2.5"^^{DECIMAL}')
 TEXTS = ('"a"', '"b"', '"ab"', '"a"@en')
 WINDOWS = tuple(f"http://ex/w{number}" for number in range(3))
 
-FEATURES = (
-    *("filter", "optional", "union", "minus", "exists", "bind", "values", "subselect", "group", "path"),
-    *("blank", "disconnected", "variable predicate"),
-)
+ELEMENTS = ("filter", "optional", "union", "minus", "exists", "bind", "values", "subselect", "group")
+FEATURES = (*ELEMENTS, "path", "blank", "disconnected", "variable predicate")
 """What groups are made of beside connected triple patterns."""
 
 
@@ -65,8 +63,11 @@ class Maker:
     used: set[str] = field(default_factory=set)
     found: list[Triple] = field(default_factory=list)
     made: int = 0
+    around: frozenset[str] = frozenset()
+    """Variables of the groups around the one in the making."""
     in_exists: bool = False
     in_graph: bool = False
+    wants_path: bool = False
 
     def one(self, *choices: T) -> T:
         """One of some choices."""
@@ -78,61 +79,69 @@ class Maker:
 
     # Groups
 
-    def group(self, size: int, *, must: Seq[str] = (), outer: frozenset[str] = frozenset()) -> Group:
-        """A group of patterns and up to `size` other elements; `outer` are variables of the groups around it."""
-        kinds = [*must]
-        possible = [name for name in FEATURES[:10] if name in self.features and name not in ("path",)]
+    def group(self, size: int, *, must: Seq[str] = (), least: int = 0) -> Group:
+        """A group of patterns, of what it must have, and of `least` to `size` other elements."""
+        self.wants_path = self.wants_path or "path" in must
+        possible = [name for name in ELEMENTS if name in self.features]
         if self.in_exists:
             possible = [name for name in possible if name not in ("minus", "subselect")]
+        kinds = [kind for kind in must if kind in possible]
         if possible:
-            more = self.draw(st.integers(0, size))
-            kinds += [self.one(*possible) for _ in range(more)]
-        kinds = [kind for kind in kinds if kind in possible]
+            kinds += [self.one(*possible) for _ in range(self.draw(st.integers(least, size)))]
         kinds = list(self.draw(st.permutations(kinds))) if len(kinds) > 1 else kinds
         elements: list[Element] = [] if kinds and self.chance(10) else [self.patterns()]
-        filters: list[Element] = []
         for kind in kinds:
-            visible = frozenset().union(*map(scope, elements)) if elements else frozenset()
+            if kind not in ("filter", "exists"):
+                elements.append(self.element(kind, size, scope(Group(tuple(elements)))))
+        visible = scope(Group(tuple(elements)))  # a filter stands anywhere and concerns the whole group
+        for kind in kinds:
             if kind in ("filter", "exists"):
-                filters.append(Filter(Const(kind)))  # its variables are those of the whole group
-            elif (made := self.element(kind, size, visible, outer)) is not None:
-                elements.append(made)
-        visible = frozenset().union(*map(scope, elements)) if elements else frozenset()
-        for marker in filters:
-            assert isinstance(marker, Filter)
-            condition = (
-                self.exists(size, visible | outer)
-                if marker.condition == Const("exists")
-                else self.condition(sorted(visible), size)
-            )
-            elements.insert(self.draw(st.integers(0, len(elements))), Filter(condition))
+                filters = (
+                    self.exists(size, visible) if kind == "exists" else self.condition(sorted(visible), size)
+                )
+                elements.insert(self.draw(st.integers(0, len(elements))), Filter(filters))
         return Group(tuple(elements))
 
-    def element(self, kind: str, size: int, visible: frozenset[str], outer: frozenset[str]) -> Element | None:
-        """An element of a kind; `visible` are variables of the group before it, `outer` those of the groups around."""
-        inside = max(size - 1, 0) if self.chance(40) else max(size - 2, 0)
-        around = visible | outer
-        if self.chance(20):  # a group with names of its own
+    def inner(self, size: int, visible: set[str], *, asks: int) -> Group:
+        """A group inside another, in `asks` of 100 cases with a filter about variables of the groups around it."""
+        names, around = self.names, self.around
+        if self.chance(20):  # with names of its own
             self.names = {}
+        self.around = around | visible
+        group = self.group(max(size - 1, 0) if self.chance(40) else max(size - 2, 0))
+        foreign = sorted(self.around - scope(group))
+        if foreign and "filter" in self.features and self.chance(asks):
+            group = Group((*group.elements, Filter(self.correlated(foreign, sorted(scope(group))))))
+        self.names, self.around = names, around
+        return group
+
+    def correlated(self, foreign: Seq[str], own: Seq[str]) -> Expression:
+        """A condition about a variable that a group does not bind itself."""
+        other = self.one(*foreign)
+        alike = [name for name in own if name[0] == other[0]]
+        if not alike or self.chance(30):
+            bound = Call("BOUND", (Var(other),))
+            return self.one(Call("!", (bound,)), bound, self.condition([other], 0))
+        operators = ("=", "!=", "<=", "<") if other[0] == "n" else ("=", "!=")
+        asked = Call(self.one(*operators), (Var(other), Var(self.one(*alike))))
+        return Call("||", (asked, Call("!", (Call("BOUND", (Var(other),)),)))) if self.chance(25) else asked
+
+    def element(self, kind: str, size: int, visible: set[str]) -> Element:
+        """An element of a kind; `visible` are the variables of the group before it."""
         if kind == "optional":
-            # Filters of an OPTIONAL like to ask about variables of the left side.
-            group = self.group(inside, outer=around)
-            if "filter" in self.features and self.chance(30):
-                asked = sorted(scope(group) | around)
-                group = Group((*group.elements, Filter(self.condition(asked, 1))))
-            return Optional(group)
+            return Optional(self.inner(size, visible, asks=70))
         if kind == "minus":
-            return Minus(self.group(inside, outer=around))
+            return Minus(self.inner(size, visible, asks=20))
         if kind == "union":
-            return Union(tuple(self.group(inside, outer=around) for _ in range(self.one(2, 2, 3))))
+            return Union(tuple(self.inner(size, visible, asks=20) for _ in range(self.one(2, 2, 3))))
         if kind == "group":
-            return self.group(inside, outer=around)
+            return self.inner(size, visible, asks=35)
         if kind == "bind":
             return Bind(self.value(sorted(visible)), self.fresh(visible))
         if kind == "values":
             return self.values(sorted(visible))
         assert kind == "subselect"
-        group = self.group(inside, outer=around)
+        group = self.inner(size, visible, asks=20)
         names = sorted(scope(group))
         if not names:
             return group
@@ -140,19 +149,16 @@ class Maker:
         if not self.chance(20):
             items = list(self.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)))
             if self.chance(30):
-                items.append((self.value(names), self.fresh(frozenset(names) | visible)))
+                items.append((self.value(names), self.fresh(set(names))))
         return Select(tuple(items), group, self.one("", "DISTINCT"))
 
-    def exists(self, size: int, around: frozenset[str]) -> Expression:
-        """EXISTS or NOT EXISTS, with a filter about the solution around it now and then."""
+    def exists(self, size: int, visible: set[str]) -> Expression:
+        """EXISTS or NOT EXISTS, alone or in a condition."""
         before, self.in_exists = self.in_exists, True
-        group = self.group(max(size - 2, 0), outer=around)
-        if "filter" in self.features and self.chance(25):
-            group = Group((*group.elements, Filter(self.condition(sorted(scope(group) | around), 1))))
+        found: Expression = Exists(self.inner(size, visible, asks=40), self.one(False, True))
         self.in_exists = before
-        found: Expression = Exists(group, self.one(False, True))
         if self.chance(15):
-            found = Call(self.one("&&", "||"), (found, self.condition(sorted(around), 0)))
+            found = Call(self.one("&&", "||"), (found, self.condition(sorted(visible), 0)))
         return found
 
     # Patterns
@@ -163,9 +169,18 @@ class Maker:
         if not named or self.in_graph or (len(named) < len(self.sources) and self.chance(30)):
             return self.triples()
         self.in_graph = True
-        group = self.group(1) if self.chance(30) else Group((self.triples(),))
+        group = self.group(2) if self.chance(40) else Group((self.triples(),))
+        name = f"<{self.one(*named)}>"
+        if self.chance(45):
+            name = self.one("?g", "?g", "?h", NODES[0])
+            self.used.add(name[1:] if name[0] == "?" else "g")
+            if "filter" in self.features and self.chance(
+                30
+            ):  # the name of the graph is no variable of the group
+                group = Group((*group.elements, Filter(self.correlated(["g"], sorted(scope(group))))))
+            if self.chance(15):
+                group = Group((Optional(group),))
         self.in_graph = False
-        name = self.one("?g", "?h", NODES[0]) if self.chance(20) else f"<{self.one(*named)}>"
         return Graph(name, group, self.one("WINDOW", "GRAPH"))
 
     def triples(self) -> Triples:
@@ -180,7 +195,8 @@ class Maker:
             if "variable predicate" in self.features and self.chance(12):
                 path = f"?{self.one('p', 'p', 'q')}"
                 self.used.add(path[1:])
-            elif "path" in self.features and self.chance(55):
+            elif "path" in self.features and (self.chance(40) or self.wants_path):
+                self.wants_path = False
                 subject, path, object_ = self.path(subject, p, object_)
             result.append((subject, path, object_))
         return Triples(tuple(result))
@@ -204,34 +220,49 @@ class Maker:
         if term not in self.names:
             self.names[term] = f"{kind}{self.one(1, 2, 3) if kind == 'x' else self.one(1, 2)}"
         name = f"{kind}{self.one(1, 2, 3, 4, 5)}" if self.chance(20) else self.names[term]
+        far = sorted(other for other in self.around if other[0] == kind)
+        if far and self.chance(20):
+            name = self.one(*far)
         self.used.add(name)
         return f"?{name}"
 
     def path(self, subject: str, p: str, object_: str) -> tuple[str, Path, str]:
         """A path in the place of a predicate; some turn the ends around."""
-        kind = self.one("inverse", "sequence", "alternative", "negated", "zero or one", "nested")
-        other = self.one(*PREDICATES)
+        kind = self.one("inverse", "sequence", "alternative", "negated", "zero or one", "nested", "nested")
+        other = self.one(*((NEXT, LINK, NUMBER) if p in (LINK, NEXT) else PREDICATES))
+        step = self.one(LINK, NEXT)
         if kind == "inverse":
             return object_, Inverse(p), subject
         if kind == "sequence":
-            # The next step from where the triple ends, if there is one.
-            return (
-                (subject, Sequence(p, LINK), object_)
-                if self.chance(30)
-                else (subject, Sequence(LINK, p), object_)
-            )
+            return subject, Sequence(p, step) if self.chance(30) else Sequence(step, p), object_
         if kind == "alternative":
             return subject, Alternative(p, other), object_
         if kind == "negated":
-            rest = tuple(iri for iri in PREDICATES if iri != p)
+            rest = tuple(iri for iri in (TEXT, NEXT, NUMBER, LINK) if iri != p)
             backward = (self.one(*PREDICATES),) if self.chance(40) else ()
             return subject, Negated(rest[: self.one(1, 2)], backward), object_
         if kind == "zero or one":
             return subject, ZeroOrOne(p), object_
+        either = Alternative(LINK, NEXT)
         nested: list[Path] = [
-            Alternative(p, Inverse(LINK)), Sequence(ZeroOrOne(LINK), p), Inverse(Sequence(p, Inverse(LINK))),
-            ZeroOrOne(Alternative(p, other)), Sequence(Alternative(p, LINK), other), Sequence(Negated((other,), ()), p),
-        ]  # fmt: skip
+            *(
+                Sequence(either, p),
+                Sequence(ZeroOrOne(step), p),
+                Sequence(either, either),
+                Sequence(Negated((other,), ()), p),
+            ),
+            *(
+                ZeroOrOne(Alternative(p, other)),
+                ZeroOrOne(either),
+                ZeroOrOne(Sequence(step, p)),
+                Sequence(p, ZeroOrOne(step)),
+            ),
+            *(
+                Inverse(Sequence(p, Inverse(step))),
+                Alternative(p, Inverse(step)),
+                Alternative(Inverse(p), Inverse(other)),
+            ),
+        ]
         return subject, self.one(*nested), object_
 
     def values(self, visible: Seq[str]) -> Values:
@@ -263,7 +294,7 @@ class Maker:
         self.made += 1
         return self.made
 
-    def fresh(self, taken: frozenset[str]) -> str:
+    def fresh(self, taken: set[str]) -> str:
         """A name for a new value: one that other patterns use, if it is free here, or a new one."""
         free = sorted(name for name in {"n1", "n2", "x1", "t1"} - taken)
         # Inside EXISTS a solution's term would take the place of a name that is made there.
@@ -277,21 +308,24 @@ class Maker:
     def variable(self, visible: Seq[str], kind: str = "") -> str:
         """A variable, mostly one of the group; now and then one of another group, or of none."""
         here = [name for name in visible if name[0] == kind] or list(visible)
-        if here and not self.chance(12):
+        if here and not self.chance(15):
             return self.one(*here)
         return "nowhere" if self.chance(15) else self.one(*(sorted(self.used) or ["x1"]))
 
     def condition(self, visible: Seq[str], depth: int) -> Expression:
         """An expression with a truth, mostly about variables of the group."""
-        if depth > 0 and self.chance(35):
-            name = self.one("&&", "||", "!")
+        if depth > 0 and self.chance(40):
+            if self.chance(25):  # an error on one side, and the other side decides
+                fault = Call(self.one("<", ">="), (Var(self.variable(visible, "x")), Const(NUMBERS[1])))
+                return Call("||", (Call("!", (fault,)), self.condition(visible, 0)))
+            name = self.one("!", "||", "&&", "!")
             return Call(
                 name, tuple(self.condition(visible, depth - 1) for _ in range(1 if name == "!" else 2))
             )
         kinds = ["bound", "in", "function", "pair"]
         for letter, kind in (("n", "number"), ("x", "node"), ("t", "text"), ("x", "text")):
             kinds = [kind, kind, *kinds] if any(name[0] == letter for name in visible) else kinds
-        kind = self.one(*(["text", "number", "node"] if self.chance(10) else kinds))
+        kind = self.one(*(["text", "number", "node"] if self.chance(20) else kinds))
         if kind == "number":
             name = self.one("<", ">", "<=", ">=", "=", "!=")
             return Call(name, (self.number(visible), Const(self.one(*NUMBERS))))

@@ -200,6 +200,8 @@ class Judge:
                     ]
                 if forward and backward:
                     self.notes.add("negated in both directions")
+                elif len(_distinct(rows)) < len(rows):
+                    self.notes.add("copies of a negated set")
                 return rows
             case ZeroOrOne(inner):
                 return self._zero_or_one(s, inner, o, active)
