@@ -42,6 +42,8 @@ class Emitted:
     rows: list[tuple[int, str, Row]] = field(default_factory=list)
     graphs: list[str | None] = field(default_factory=list)
     settled: int = NEVER
+    opened: int = FOREVER
+    """The earliest `advance` that the query has seen."""
 
     def poll(self, watermarks: dict[str, int]) -> None:
         """Take what is there, and check that it is in order and does not rewrite settled instants."""
@@ -237,6 +239,8 @@ class Feed:
     def advance(self, t: int) -> None:
         """The watermark of all streams."""
         self.session.advance(at_argument(t))
+        for emitted in self.emitted:
+            emitted.opened = min(emitted.opened, t)
         for stream in self.watermarks:
             self._came(stream, t)
 

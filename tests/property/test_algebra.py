@@ -27,6 +27,9 @@ from thalweg.testing.strategies import MS, OPERATORS, STREAMS, any_windows
 def check(emitted: Emitted, question: AlgebraQuestion, events: Sequence[Event]) -> None:
     """Whichever law the question asks for; a query that the judges cannot decide is none."""
     oracle = AlgebraOracle(question, events)
+    # A stream that no pattern reads is none of the query's.
+    times = [e.time for e in events if e.stream in emitted.query.query.streams]
+    oracle.first = min([*times, emitted.opened])
     try:
         if question.per_event:
             check_events(emitted, oracle)

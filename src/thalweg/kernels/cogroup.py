@@ -151,7 +151,7 @@ def _change(rule, part, cells, weight, before, after):
     if rule == ROWS:
         return np.int64(_OWN), weight if part == 0 else np.int64(0)
     if rule == LEFT or rule == OUTER:
-        if cells == 0:
+        if cells == 0 and rule == LEFT:
             change = max(after, np.int64(1)) - max(before, np.int64(1))
             return np.int64(_NOTHING), change if part == 0 else np.int64(0)
         if part == 0:

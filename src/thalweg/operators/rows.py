@@ -110,17 +110,16 @@ class RenameRows(RowOperator):
         self._sources = [list(places) for places in sources]
         self.width = len(self._sources)
         self._plain = all(len(places) == 1 for places in self._sources)
-        self._places = np.array([places[0] if places else 0 for places in self._sources], np.intp)
+        self._places = np.array([places[0] for places in self._sources] if self._plain else [], np.intp)
 
     def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
         """The rows with these columns."""
-        made = rows[:, self._places] if self.width else np.empty((len(rows), 0), np.int64)
-        if not self._plain:
-            for column, places in enumerate(self._sources):
-                if not places:
-                    made[:, column] = 0
-                for place in places[1:]:
-                    made[:, column] = np.where(made[:, column] == 0, rows[:, place], made[:, column])
+        if self._plain:
+            return None, rows[:, self._places]
+        made = np.zeros((len(rows), self.width), np.int64)
+        for column, places in enumerate(self._sources):
+            for place in places:
+                made[:, column] = np.where(made[:, column] == 0, rows[:, place], made[:, column])
         return None, made
 
 
