@@ -137,6 +137,19 @@ class View:
         """Emits what is settled by the watermark."""
         raise NotImplementedError
 
+    def begin(self, watermark: int) -> None:
+        """Begins with the answer at the last instant that a watermark completes: its rows come then.
+
+        How it came about before is not shown.
+        """
+        until = self.settled(watermark)
+        self._begin(until, self._pipeline.changes(until))
+
+    def _begin(self, at: int, changes: Changes) -> None:
+        """Shows the rows of which changes up to an instant are the history."""
+        times = np.full(len(changes), at, np.int64)
+        self._show(Changes(times, changes.weight, changes.rows).consolidated())
+
     def poll(self) -> Delta:
         """Everything since the last poll, in time order."""
         deltas, self._out, self._untaken = self._out, [], 0
@@ -243,6 +256,10 @@ class DeltaView(View):
         """Emits every change up to the watermark."""
         self._show(self._pipeline.changes(watermark))
 
+    def begin(self, watermark: int) -> None:
+        """Begins with the answer at the watermark, as far as it is known."""
+        self._begin(watermark, self._pipeline.changes(watermark))
+
 
 class ChangeView(View):
     """ISTREAM or DSTREAM: what entered, or what left, at each complete instant."""
@@ -255,6 +272,11 @@ class ChangeView(View):
         """Shows the wanted side of the instants that the watermark completes."""
         changes = self._pipeline.changes(self.settled(watermark))
         self._show(changes[np.sign(changes.weight) == self._sign])
+
+    def _begin(self, at: int, changes: Changes) -> None:
+        """Everything has entered; nothing that was in an answer has left."""
+        if self._sign > 0:
+            super()._begin(at, changes)
 
 
 class RelationView(View):
@@ -295,6 +317,14 @@ class RelationView(View):
             self._answer.add(changes.weight[start:end], changes.rows[start:end])
             self._report(at)
         self._report_until(until)
+
+    def _begin(self, at: int, changes: Changes) -> None:
+        """Reports the answer, if there has been one."""
+        if len(changes):
+            self._answer.add(changes.weight, changes.rows)
+            self._report(at)
+        while self._ticks and self._ticks[0] <= at:
+            self._ticks.popleft()
 
     def _check_reports(self, until: int) -> None:
         """Refuses a leap in time over so many reports that making them would not end."""
