@@ -207,7 +207,7 @@ def test_what_no_query_wants_yet_is_retained_and_goes_with_time() -> None:
     session = tw.Session()
     session.retain("http://ex/s", "5ms")
     push(session, 1, "px")
-    assert session.stats.unheard == 0
+    assert session.stats.unread == 0
     assert tw.Session.restore(session.save()).register(ONE.format("p"), start="content").poll()
     push(session, 7, "qx")
     query = session.register("SELECT ?y FROM STREAM <http://ex/s> WHERE { ?x ?p ?y }", start="content")
