@@ -63,7 +63,8 @@ def text_of(draw: Any, number: int) -> str:
     head = draw(st.sampled_from(HEADS)).format(n=number)
     select = draw(st.sampled_from(["SELECT *", "SELECT *", "SELECT DISTINCT ?y"]))
     read = draw(st.sampled_from([STREAMS[:1], STREAMS[:1], STREAMS]))
-    if head:  # RSP-QL
+    if head or draw(st.booleans()):  # several windows
+        read = draw(st.sampled_from([read, STREAMS[:1] * 2]))
         windows = [draw(st.sampled_from([w for w in WINDOWS if "RANGE" in w])) for _ in read]
         named = " ".join(
             f"FROM NAMED WINDOW <http://ex/w{k}> ON <{stream}> {window}"
@@ -175,3 +176,21 @@ def test_a_query_answers_as_in_a_session_that_began_with_it(
         both.advance(now + 40)
         for place in range(len(both.queries)):
             both.check(place)
+
+
+def test_a_triple_that_comes_again_begins_for_a_younger_query_when_its_window_shows_it() -> None:
+    text = (
+        "SELECT ?x FROM NAMED WINDOW <http://ex/w> ON <http://ex/s> [RANGE 8 STEP 2] "
+        "FROM NAMED WINDOW <http://ex/v> ON <http://ex/s> [RANGE 5] "
+        "WHERE { WINDOW <http://ex/w> { ?x <http://ex/p> ?y } WINDOW <http://ex/v> { ?y <http://ex/q> ?z } }"
+    )
+    session = tw.Session()
+    older = session.register(text)
+    session.push("http://ex/s", at=10, graph="<http://ex/a> <http://ex/p> <http://ex/b> .")
+    younger = session.register(text)
+    assert younger.home is older.home
+    session.push("http://ex/s", at=13, graph="<http://ex/a> <http://ex/p> <http://ex/b> .")
+    session.push("http://ex/s", at=13, graph="<http://ex/b> <http://ex/q> <http://ex/c> .")
+    session.advance(30)
+    told = [[(row.at // 1000, row.op) for row in query.poll()] for query in (older, younger)]
+    assert told == [[(13, "+"), (18, "-")], [(14, "+"), (18, "-")]]

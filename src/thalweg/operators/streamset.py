@@ -39,7 +39,7 @@ from thalweg.rdf.events import Rows
 Ints = NDArray[np.int64]
 _SETTLE_EVERY = 16
 _MANY = 256
-_CALM = 64  # rows for each query, which cost as much as planning it again
+_CALM = 256  # rows for each query, which cost more than planning it again
 
 
 class Streamset:
