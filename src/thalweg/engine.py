@@ -191,9 +191,9 @@ class Session:
         """A streamset that begins with what the streams of a query retain: shared until something else happens."""
         streams = tuple(sorted(query.streams))
         for home in self._sets:
-            if home.streams == streams and home.has_content and home.strategy == self._strategy:
+            if home.streams == streams and home.has_content and home.strategy == self.options.strategy:
                 return home
-        home = self._new_home(streams, self._strategy)
+        home = self._new_home(streams, self.options.strategy)
         home.begin_with({name: self._retained[name].rows() for name in streams})
         return home
 
