@@ -194,3 +194,15 @@ def test_a_triple_that_comes_again_begins_for_a_younger_query_when_its_window_sh
     session.advance(30)
     told = [[(row.at // 1000, row.op) for row in query.poll()] for query in (older, younger)]
     assert told == [[(13, "+"), (18, "-")], [(14, "+"), (18, "-")]]
+
+
+def test_what_waits_for_the_watermark_at_a_registration_is_not_counted_by_the_new_query() -> None:
+    session = tw.Session(lateness=5)
+    text = "SELECT ?y FROM STREAM <http://ex/s> [ELEMENTS 2] WHERE { ?x <http://ex/p> ?y }"
+    older = session.register(text)
+    session.push("http://ex/s", at=10, graph="<http://ex/a> <http://ex/p> <http://ex/b> .")
+    younger = session.register(text)
+    session.push("http://ex/s", at=9, graph="<http://ex/a> <http://ex/p> <http://ex/c> .")
+    session.advance(30)
+    told = [[(row.at // 1000, row.op, row["y"][-2]) for row in query.poll()] for query in (older, younger)]
+    assert told == [[(9, "+", "c"), (10, "+", "b")], [(9, "+", "c")]]
