@@ -98,19 +98,21 @@ class ContinuousQuery:
 
     def poll(self) -> list[Row]:
         """Everything since the last poll, in time order."""
-        rows = self.rows(self.view.poll())
+        rows = self.rows(self.drain())
         if len(rows) > _MANY:
             self._tidy()
         return rows
 
     def discard(self) -> None:
         """Keeps no rows for a poll from now on: the query is there for the stream that is derived from it."""
-        self.view.poll()
+        self.drain()
         self.view.keeps = False
 
     @property
     def pending(self) -> int:
         """How many rows wait for a poll."""
+        if self.home.has_content:
+            self.home.catch_up()
         return self.view.pending
 
     @property
@@ -149,6 +151,8 @@ class ContinuousQuery:
 
     def drain(self) -> Delta:
         """The same as columns of ids, which `names` names; `texts` has them as texts until the session goes on."""
+        if self.home.has_content:
+            self.home.catch_up()
         return self.view.poll()
 
     def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:

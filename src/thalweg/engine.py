@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from thalweg.algebra.query import Query
 from thalweg.answers import ContinuousQuery, Late, Stats, Stream
 from thalweg.errors import UsageError, warn
-from thalweg.instants import instant, show_instant
+from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, FOREVER, INSERT
 from thalweg.lang import parse
 from thalweg.operators.derived import DerivedStreams
 from thalweg.operators.feeds import in_time_order
+from thalweg.operators.retention import Retained
 from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import View
 from thalweg.options import OnError, OnPending, RunOptions, Strategy
@@ -111,6 +112,7 @@ class Session:
         self._pool: ThreadPoolExecutor | None = None
         self._derived = DerivedStreams()
         self._unread: set[str] = set()
+        self._retained: dict[str, Retained] = {}
         self._overfull: list[View] = []
 
     @classmethod
@@ -121,19 +123,25 @@ class Session:
     # Queries
 
     def register(
-        self, text: str | Query, *, stream: str | None = None, source: str = "query"
+        self, text: str | Query, *, stream: str | None = None, source: str = "query", start: str = "now"
     ) -> ContinuousQuery:
         """Takes a query in; it sees the events that come from now on.
 
-        `stream` is what a query reads that names no stream.
+        With `start="content"` it begins with the answer over what its streams retain (see `retain`), as `+` rows at
+        the present instant. `stream` is what a query reads that names no stream.
         """
+        if start not in ("now", "content"):
+            raise UsageError(f'start is "now" or "content", not {start!r}')
         query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
         if isinstance(text, str):  # else whoever parsed it has seen its doubts
             for doubt in query.doubts:
                 warn(f"{source}: {doubt}")
         named = [*query.streams, *([query.output] if query.output is not None else [])]
         self._derived.check(query, {name: self._watermark(name) for name in named})
-        home = self._home(query)
+        if start == "content":
+            self._check_retained(query)
+        # [NOW] is the content of one event: none of those that have come is.
+        home = self._home(query) if start == "now" or query.per_event else self._home_with_content(query)
         view = home.add(query, self.arena)
         registered = ContinuousQuery(self.arena, query, view, home, self.tidy)
         self._add(registered)
@@ -158,6 +166,44 @@ class Session:
         self._prune = None
         self.tidy()
 
+    def retain(self, stream: str, keep: int | str | None = None) -> None:
+        """Keeps the events of a stream that come from now on, for queries that begin with the stream's content.
+
+        `keep` is how long before the watermark they are kept (milliseconds or a duration like "1h"), None is for ever.
+        Readers then prune nothing. A second call changes how long.
+        """
+        span = None if keep is None else _span(keep)
+        if stream in self._retained:
+            self._retained[stream].keep = span
+        else:
+            self._retained[stream] = Retained(span)
+        self._prune = None
+
+    def _check_retained(self, query: Query) -> None:
+        others = [name for name in query.streams if name not in self._retained]
+        if others:
+            raise UsageError(
+                f'start="content" needs streams that are retained, and <{others[0]}> is not: '
+                "call session.retain(stream) before its events come"
+            )
+
+    def _home_with_content(self, query: Query) -> Streamset:
+        """A streamset that begins with what the streams of a query retain: shared until something else happens."""
+        streams = tuple(sorted(query.streams))
+        for home in self._sets:
+            if home.streams == streams and home.has_content and home.strategy == self.options.strategy:
+                return home
+        home = self._new_home(streams, self.options.strategy)
+        home.begin_with({name: self._retained[name].rows() for name in streams})
+        return home
+
+    def _new_home(self, streams: tuple[str, ...], strategy: Strategy) -> Streamset:
+        home = Streamset(streams, strategy)
+        for name in streams:
+            home.push(name, None, self._stream(name).clock, self._stream(name).watermark)
+        self._sets.append(home)
+        return home
+
     def _home(self, query: Query) -> Streamset:
         """The streamset for a query: shared with those over the same streams that saw the same events.
 
@@ -169,7 +215,7 @@ class Session:
         open_to = [
             home
             for home in self._sets
-            if home.streams == streams and not home.started and home.strategy == strategy
+            if home.streams == streams and home.is_open and home.strategy == strategy
         ]
         windows = {store_key(source) for source in query.sources}
         sharing = next((home for home in open_to if not windows.isdisjoint(home.windows)), None)
@@ -177,16 +223,14 @@ class Session:
             return sharing
         if len(open_to) >= self.threads:
             return min(open_to, key=len)
-        home = Streamset(streams, strategy)
-        for name in streams:
-            home.push(name, None, self._stream(name).clock, self._stream(name).watermark)
-        self._sets.append(home)
-        return home
+        return self._new_home(streams, strategy)
 
     def prune(self) -> Prune:
-        """What the registered queries can use of a stream: all that a reader has to keep."""
+        """What the registered queries can use of a stream, or all where one is retained: what readers have to keep."""
         if self._prune is None:
-            self._prune = pruning_of((registered.query for registered in self._queries), self._derived)
+            queries = (registered.query for registered in self._queries)
+            keeps_all = any(stream not in self._derived for stream in self._retained)
+            self._prune = Prune.everything() if keeps_all else pruning_of(queries, self._derived)
         return self._prune
 
     # Events
@@ -299,7 +343,7 @@ class Session:
         stream = state.name
         self.stats.events += events
         self.stats.triples += len(rows)
-        if not homes:
+        if not homes and stream not in self._retained:
             self.stats.unread += events
             if events and stream not in self._unread:
                 self._unread.add(stream)
@@ -310,6 +354,8 @@ class Session:
         for home in homes:
             counted = home.counts_events and marked is not None
             home.push(stream, marked if counted else rows, state.clock, state.watermark)
+        if stream in self._retained:
+            self._retained[stream].add(rows, state.watermark)
         self._run(homes, len(rows))
 
     def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
@@ -320,6 +366,8 @@ class Session:
         for name in names:
             state = self._stream(name)
             state.watermark = max(state.watermark, time)
+            if name in self._retained:
+                self._retained[name].add(Rows.empty(), state.watermark)
             for home in self._sets:
                 if name in home.streams:
                     if home.awaits_start:
@@ -368,7 +416,11 @@ class Session:
     @property
     def streams(self) -> list[str]:
         """The streams that some query reads or some event came on."""
-        return list(dict.fromkeys([*self._streams, *(name for home in self._sets for name in home.streams)]))
+        return list(
+            dict.fromkeys(
+                [*self._streams, *self._retained, *(name for home in self._sets for name in home.streams)]
+            )
+        )
 
     @property
     def source_streams(self) -> list[str]:
@@ -379,6 +431,8 @@ class Session:
 
     def save(self) -> bytes:
         """The session as bytes, from which `restore` goes on as if nothing had happened."""
+        for home in self._sets:
+            home.refresh(self.arena.intern)
         self.compact()
         views = [[view for _, view in home.registered] for home in self._sets]
         places = [self._sets.index(query.home) for query in self._queries]
@@ -400,6 +454,7 @@ class Session:
                 for place, query in zip(places, self._queries, strict=True)
             ],
             derived=self._derived.state(),
+            retained=self._retained,
         )
         return pack_parts(parts)
 
@@ -418,6 +473,7 @@ class Session:
             query, view = home.registered[number]
             session._add(ContinuousQuery(session.arena, query, view, home, session.tidy))
         session._derived.restore(parts.derived)
+        session._retained = parts.retained
         return session
 
     @property
@@ -432,6 +488,8 @@ class Session:
         for roots in self._roots:
             yield from roots()
         yield from self._derived.live_ids()
+        for retained in self._retained.values():
+            yield from retained.live_ids()
 
     # Outputs beside the answers
 
@@ -457,11 +515,12 @@ class Session:
         return sum(self.memory().values())
 
     def memory(self) -> dict[str, int]:
-        """Bytes allocated: windows (rows and their indexes), answers (what views wait for or count, and the parts
-        of products), output (the buffer in which solutions leave the kernel), terms. Partial matches are not stored
-        at all.
+        """Bytes allocated: windows (rows and their indexes, and retained rows), answers (what views wait for or count,
+        and the parts of products), output (the buffer in which solutions leave the kernel), terms. Partial matches are
+        not stored at all.
         """
         windows = sum(home.window_bytes for home in self._sets)
+        windows += sum(retained.nbytes for retained in self._retained.values())
         answers = sum(home.answer_bytes for home in self._sets)
         output = sum(home.output_bytes for home in self._sets)
         return {"windows": windows, "answers": answers, "output": output, "terms": self.arena.nbytes}
@@ -551,13 +610,16 @@ class Session:
         """Hands on what producers have made; streams that are derived from others come after those."""
         for name in self._derived:
             readers = [home for home in self._sets if name in home.streams]
-            ordered = any(home.counts_triples for home in readers)
+            retained = self._retained.get(name)
+            ordered = retained is not None or any(home.counts_triples for home in readers)
             made = self._derived.take(name, self.arena.texts if ordered else None)
             state = self._stream(name)
             if not len(made.rows) and made.watermark <= state.watermark and not made.finished:
                 continue
             state.clock = max(state.clock, int(made.rows.time.max(initial=NO_TIME)))
             state.watermark = max(state.watermark, made.watermark)
+            if retained is not None:
+                retained.add(made.rows, state.watermark)
             for home in readers:
                 if home.awaits_start and len(made.rows):
                     home.open(int(made.rows.time.min()))
@@ -624,6 +686,13 @@ def _time(value: int | str | datetime) -> int:
         return instant(value)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{value!r} is not a time: {error}") from None
+
+
+def _span(value: int | str) -> int:
+    try:
+        return duration(str(value))
+    except ValueError as error:
+        raise UsageError(f"{value!r} is not a duration: {error}") from None
 
 
 def _one_graph(g: Ints) -> int:

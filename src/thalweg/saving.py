@@ -16,11 +16,12 @@ from thalweg.algebra.query import Query
 from thalweg.answers import Stats, Stream
 from thalweg.errors import UsageError
 from thalweg.lang import parse
+from thalweg.operators.retention import Retained
 from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
 
-FORMAT = 4
+FORMAT = 5
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Parts:
     queries: list[tuple[int, int]]
     """By query in the order of registration: its streamset, and its number there."""
     derived: State
+    retained: dict[str, Retained]
 
 
 def pack_parts(parts: Parts) -> bytes:
@@ -60,6 +62,7 @@ def pack_parts(parts: Parts) -> bytes:
         ],
         "queries": parts.queries,
         "derived": parts.derived,
+        "retained": {stream: kept.state() for stream, kept in parts.retained.items()},
     }
     return pack(state, FORMAT)
 
@@ -94,4 +97,5 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
         homes=homes,
         queries=[(place, number) for place, number in state["queries"]],
         derived=state["derived"],
+        retained={stream: Retained.restored(kept) for stream, kept in state["retained"].items()},
     )

@@ -178,8 +178,8 @@ class Feed:
         for question in questions:
             self.register(question)
 
-    def register(self, question: Question) -> Emitted:
-        emitted = Emitted(question, self.session.register(question.text()))
+    def register(self, question: Question, **options: Any) -> Emitted:
+        emitted = Emitted(question, self.session.register(question.text(), **options))
         self.emitted.append(emitted)
         for stream in question.streams:
             self.watermarks.setdefault(stream, NEVER)

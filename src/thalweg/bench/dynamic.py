@@ -57,6 +57,7 @@ def run(
     deletes(report, "LUBM", university, "lubm", LUBM, sizes)
     hub.measure(report, sizes.hub)
     many.measure(report, university, sizes.many)
+    many.measure_in_flow(report, university, sizes.many)
     memory.held(report, university, min(sizes.window, len(university) // 2))
     reevaluation.measure(report, university, sizes.reevaluation)
     return report

@@ -34,6 +34,7 @@ class Sizes:
     window: int = 100_000
     triples: int = 300_000
     repeat: int = 3
+    batch: int = 100
 
 
 def mixed(count: int, departments: list[str], window: int) -> Iterator[str]:
@@ -48,6 +49,63 @@ def mixed(count: int, departments: list[str], window: int) -> Iterator[str]:
         pattern = re.sub(r"N(?=[>\"])", str(lap), pattern)
         pattern = re.sub(r"ub:R\b", f"ub:{_RANKS[lap % len(_RANKS)]}", pattern)
         yield (f"PREFIX ub: <{UB}> SELECT * FROM STREAM <{STREAM}> [RANGE {window}] WHERE {{ {pattern} }}")
+
+
+def _cost(stream: Encoded, texts: list[str], sizes: Sizes, *, in_flow: bool) -> tuple[Cost, Cost]:
+    """The cost of a flow in which queries are registered, all before it or one by one, and of what follows it."""
+    size = min(sizes.batch, len(stream) // 2 // len(texts))
+    flow = size * len(texts)
+    session, queries = stream.session(texts[:1])
+    rest = texts[1:]
+    begun = time.perf_counter()
+    if not in_flow:
+        queries += [session.register(text) for text in rest]
+    rows = 0
+    for start in range(0, flow, size):
+        session.push_events(stream.batch(start, start + size))
+        if in_flow and rest:
+            queries.append(session.register(rest.pop(0)))
+    middle = time.perf_counter()
+    rows = sum(len(query.drain()) for query in queries)
+    first = Cost(middle - begun, flow, rows, session.live_triples)
+    end = min(len(stream), flow + sizes.triples // 2)
+    begun = time.perf_counter()
+    for batch in stream.batches(flow, end):
+        session.push_events(batch)
+    after = time.perf_counter() - begun
+    rows = sum(len(query.drain()) for query in queries)
+    return first, Cost(after, end - flow, rows, session.live_triples)
+
+
+def measure_in_flow(report: Report, stream: Encoded, sizes: Sizes) -> None:
+    """All queries registered one by one while the stream flows, against the same ones registered before it."""
+    texts = list(mixed(sizes.queries, departments_of(stream), sizes.window))
+    rounds = [
+        [_cost(stream, texts, sizes, in_flow=in_flow) for in_flow in (False, True)]
+        for _ in range(sizes.repeat)
+    ]
+    before, within = (
+        [min(costs, key=lambda cost: cost.seconds) for costs in zip(*runs, strict=True)]
+        for runs in zip(*rounds, strict=True)
+    )
+    note = (
+        f"registering and {sizes.batch} triples for each: {before[0].seconds / len(texts) * 1e3:.2g} to "
+        f"{within[0].seconds / len(texts) * 1e3:.2g} ms a query"
+    )
+    case = f"{len(texts)} registered one by one in the flow"
+    ratio = within[0].seconds / before[0].seconds
+    report.add("many queries", case, ratio, "x time of before it", note=note, target=2, at_most=True)
+    ratio = within[1].a_triple / before[1].a_triple
+    note = f"{before[1].a_triple * 1e9:.0f} to {within[1].a_triple * 1e9:.0f} ns a triple"
+    report.add(
+        "many queries",
+        "the same, triples afterwards",
+        ratio,
+        "x time of before it",
+        note=note,
+        target=2,
+        at_most=True,
+    )
 
 
 def departments_of(stream: Encoded) -> list[str]:

@@ -41,13 +41,17 @@ OUT_UNIT, OUT_EVENT, OUT_WEIGHT, OUT_FROM, OUT_TO, OUT_GRAPH, OUT_BINDINGS = ran
 (
     STORES, FEEDS, FEEDS_WIDTH, WILD, DISPATCH, DISPATCH_LAST, ENTRIES, NODES, STEPS, OTHERS, OUTPUTS, OUTPUTS_SIZE,
     PARAMETERS, KNOWN, KNOWN_LAST, VALUES, MEMBERS, FAN, UNTIL, STACK, LOOKAHEAD, VARIABLES, OUT, OUT_SIZE, OUT_ROOM,
-) = range(25)  # fmt: skip
-CONTEXT_CELLS = 25
+    UNIT_GENERATIONS, ROW_GENERATIONS,
+) = range(27)  # fmt: skip
+CONTEXT_CELLS = 27
+# The last two are 0 unless queries were registered in mid-stream: the generations of units and of the rows of a batch.
 
 # The position of the kernel.
-AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, BEGIN, WRITTEN, DETAIL = range(10)
-CURSOR_CELLS = 10
-FRAME_CELLS = 4  # of a level of the search: next candidate row, from, to, step
+AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, BEGIN, WRITTEN, DETAIL, LOW, HIGH, APPLIED = (
+    range(13)
+)
+CURSOR_CELLS = 13
+FRAME_CELLS = 6  # of a level of the search: next candidate row, from, to, step, first and last generation
 
 # Why it came back.
 DONE, FULL, GROW = 0, 1, 2

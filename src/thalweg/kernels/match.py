@@ -6,6 +6,9 @@ where a step has many candidates, the candidates of the other patterns that coul
 Pattern j < i may use the new row itself, j > i only other rows, so that a solution is found once: at the
 last of its rows to arrive. A solution lives in [max(from), min(to)) of its rows (SEMANTICS 2 and 3).
 
+Where queries were registered in mid-stream, a row serves a range of generations, and a solution those that all of its
+rows serve (see `generations`); an arrival or a delete runs the plans for each range of generations that it concerns.
+
 A triple that comes again prolongs its row: the same plans are run for the time from its old end on. A delete runs them
 for the row that it ends, with weight -1, for the rest of the row's life; then the row's interval is cut.
 
@@ -25,9 +28,11 @@ import numpy as np
 
 from thalweg.kernels.checking import njit
 from thalweg.kernels.dispatch import dispatch_triple, partner_is_empty
+from thalweg.kernels.generations import delete_part, first_generation, insert_part, last_generation
 from thalweg.kernels.layout import (
     ABSENT,
     AHEAD,
+    APPLIED,
     AT_ENTRY,
     AT_FEED,
     AT_RANGE,
@@ -50,6 +55,7 @@ from thalweg.kernels.layout import (
     FRAME_CELLS,
     FULL,
     GROW,
+    HIGH,
     INSERTED,
     KNOWN,
     KNOWN_LAST,
@@ -60,6 +66,7 @@ from thalweg.kernels.layout import (
     LOOKAHEAD_INDEXES,
     LOOKAHEAD_RANGES,
     LOOKAHEAD_SLOTS,
+    LOW,
     NODE_CELLS,
     NODE_PARAMETERS,
     NODE_STEPS,
@@ -71,6 +78,7 @@ from thalweg.kernels.layout import (
     RANGE_CELLS,
     RANGES,
     REPEATED,
+    ROW_GENERATIONS,
     SPARED,
     STACK,
     STEP_CHECKS,
@@ -81,6 +89,7 @@ from thalweg.kernels.layout import (
     STEP_TERMS,
     STEPS,
     STORES,
+    UNIT_GENERATIONS,
     UNTIL,
     VALUES,
     VARIABLES,
@@ -137,6 +146,9 @@ def match(
     number = cursor[NUMBER]
     start = cursor[BEGIN]
     written = cursor[WRITTEN]
+    low = cursor[LOW]
+    high = cursor[HIGH]
+    applied = cursor[APPLIED]
     status = np.int64(DONE)
     detail = np.int64(0)
     n = np.int64(ss.shape[0])
@@ -166,6 +178,8 @@ def match(
     frames = context[STACK]
     all_lookaheads = context[LOOKAHEAD]
     vars = context[VARIABLES]
+    ranged = context[UNIT_GENERATIONS] != 0
+    generations = context[ROW_GENERATIONS]
     # A solution may belong to several units: it is written for all of them or not yet.
     room = context[OUT_ROOM] - context[FAN]
 
@@ -206,9 +220,19 @@ def match(
                 f += 1
                 continue
             if op[i] == INSERT:
-                number, start = insert(
-                    desc, load64(lookahead, LOOKAHEAD_INDEXES) | 1, time[i], event[i], s, p, o
-                )
+                indexes = load64(lookahead, LOOKAHEAD_INDEXES) | 1
+                if ranged:
+                    generation = load64(generations, i)
+                    number, start, high = insert_part(
+                        desc, indexes, time[i], event[i], s, p, o, low, generation
+                    )
+                    if number < 0 and number > FULL_ROWS:
+                        low = high + 1
+                        if low <= generation:
+                            continue
+                        low = np.int64(0)
+                else:
+                    number, start = insert(desc, indexes, time[i], event[i], s, p, o)
                 if number < 0:
                     if number <= FULL_ROWS:
                         status = np.int64(GROW)
@@ -224,10 +248,26 @@ def match(
                     if load64(ends, signature) < end:
                         store64(ends, signature, end)
             else:
-                number = row_to_delete(desc, op[i], time[i], event[i], s, p, o)
+                if ranged:
+                    generation = load64(generations, i)
+                    number, high = delete_part(desc, op[i], time[i], event[i], s, p, o, low, generation)
+                    if number == FULL_ROWS:
+                        status = np.int64(GROW)
+                        detail = store * 16 - number
+                        break
+                    if number < 0:
+                        low = high + 1
+                        if low <= generation:
+                            continue
+                        low = np.int64(0)
+                    else:
+                        applied = np.int64(1)
+                else:
+                    number = row_to_delete(desc, op[i], time[i], event[i], s, p, o)
                 if number < 0:
-                    if op[i] == DELETE:
+                    if op[i] == DELETE and applied == 0:
                         absent += 1
+                    applied = np.int64(0)
                     f += 1
                     continue
                 deleted += 1
@@ -260,7 +300,7 @@ def match(
                             stopped = True
                             break
                         written += emit_solution(
-                            at_context, node, written, event[i], weight, begin, end, graph[i]
+                            at_context, node, written, event[i], weight, begin, end, graph[i], low, high
                         )
                         e += 1
                         continue
@@ -270,6 +310,9 @@ def match(
                     store64(frames, 1, begin)
                     store64(frames, 2, end)
                     store64(frames, 3, step)
+                    if ranged:
+                        store64(frames, 4, low)
+                        store64(frames, 5, high)
                 while level >= 0:
                     frame = frames + level * (8 * FRAME_CELLS)
                     step = load64(frame, 3)
@@ -292,12 +335,28 @@ def match(
                     end = min(load64(frame, 2), load64(row, ROW_TO))
                     if begin >= end:
                         continue
+                    first_served = np.int64(0)
+                    last_served = np.int64(0)
+                    if ranged:
+                        first_served = max(load64(frame, 4), first_generation(target, row))
+                        last_served = min(load64(frame, 5), last_generation(target, row))
+                        if first_served > last_served:
+                            continue
                     terms = step + 8 * STEP_TERMS
                     if not fits(terms, load64(row, ROW_S), load64(row, ROW_P), load64(row, ROW_O), vars):
                         continue
                     if deepest:
                         written += emit_solution(
-                            at_context, node, written, event[i], weight, begin, end, graph[i]
+                            at_context,
+                            node,
+                            written,
+                            event[i],
+                            weight,
+                            begin,
+                            end,
+                            graph[i],
+                            first_served,
+                            last_served,
                         )
                         continue
                     if load64(step, STEP_CHECKS) and not look_up_parameters(
@@ -316,6 +375,9 @@ def match(
                     store64(frame, 1, begin)
                     store64(frame, 2, end)
                     store64(frame, 3, step)
+                    if ranged:
+                        store64(frame, 4, first_served)
+                        store64(frame, 5, last_served)
                 if stopped:
                     break
                 e += 1
@@ -332,6 +394,11 @@ def match(
             store64(desc, ENDED, load64(desc, ENDED) + 1)
         r = np.int64(-1)
         level = np.int64(-1)
+        if ranged and high < load64(generations, i):
+            low = high + 1  # younger units have another row of this triple, or none
+            continue
+        low = np.int64(0)
+        applied = np.int64(0)
         f += 1
 
     cursor[AT_ROW] = i
@@ -343,6 +410,9 @@ def match(
     cursor[NUMBER] = number
     cursor[BEGIN] = start
     cursor[WRITTEN] = written
+    cursor[LOW] = low
+    cursor[HIGH] = high
+    cursor[APPLIED] = applied
     cursor[DETAIL] = detail
     counters[INSERTED] += inserted
     counters[REPEATED] += repeated

@@ -28,6 +28,7 @@ from thalweg.kernels.layout import (
     OUTPUTS,
     OUTPUTS_SIZE,
     PARAMETERS,
+    UNIT_GENERATIONS,
     VALUES,
     VARIABLES,
 )
@@ -64,8 +65,11 @@ def write_solution(row, unit, event, weight, begin, end, graph, bound, shown):
 
 
 @njit(cache=True, nogil=True)
-def emit_solution(context, node, written, event, weight, begin, end, graph):
-    """Writes a solution, behind those that are written, for every member that it belongs to; answers how many."""
+def emit_solution(context, node, written, event, weight, begin, end, graph, low, high):
+    """Writes a solution, behind those that are written, for every member that it belongs to; answers how many.
+
+    Where there are generations, these are the members with one from `low` to `high`.
+    """
     bound = load64(context, VARIABLES)
     first, count = members_of(
         node,
@@ -77,9 +81,16 @@ def emit_solution(context, node, written, event, weight, begin, end, graph):
         bound,
     )
     row = load64(context, OUT) + written * load64(context, OUT_SIZE)
+    generations = load64(context, UNIT_GENERATIONS)
+    others = np.int64(0)
     for member in range(first, first + count):
         unit = load64(load64(context, MEMBERS), member)
+        if generations != 0:
+            generation = load64(generations, unit)
+            if generation < low or generation > high:
+                others += 1
+                continue
         shown = load64(context, OUTPUTS) + unit * load64(context, OUTPUTS_SIZE)
         write_solution(row, unit, event, weight, begin, end, graph, bound, shown)
         row += load64(context, OUT_SIZE)
-    return count
+    return count - others

@@ -34,11 +34,10 @@ NEVER = np.iinfo(np.int64).min
 # Fields of a store's descriptor, one row of int64. The ring ends at address END and has SPAN bytes. ROWS is where row 0
 # would be if the ring had begun with it: rows beyond END are SPAN bytes before.
 ROWS, END, SPAN, STRIDE, HEAD, TAIL, SWEEP, KIND, WIDTH, STEP, ORIGIN, EVENT, LAG, PERIOD, PHASE = range(15)
-HAS, ENDED = (
-    15,
-    16,
-)  # the bit set of the store's index kinds; rows that deletes ended since they were last counted
-TABLES = 17  # then, for each index kind, four cells:
+# Then the bit set of the store's index kinds; the rows that deletes ended since they were last counted; and the 32-bit
+# cell of a row where its generations are (LOW above the bit set of the indexes that it is in, then HIGH), or 0.
+HAS, ENDED, GENERATIONS = range(15, 18)
+TABLES = 18  # then, for each index kind, four cells:
 TABLE, SIZE, TAKEN, LINK = range(
     4
 )  # address, entries, those that are not empty, the 32-bit cell of a row's link
@@ -59,6 +58,7 @@ WITH_O = 1 << SPO | 1 << PO | 1 << O
 
 # Columns of a row.
 ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO, ROW_TIME = range(6)
+ROW_LOW, ROW_HIGH, ROW_CELLS = 6, 7, 8  # of a row that is kept outside a ring: the generations that it serves
 FIRST_LINK = 12  # in 32-bit cells; that of SPO
 
 # Parts of a link; the first one also has the flag of a renewed row.
@@ -281,6 +281,14 @@ def _write(row, s, p, o, begin, end, stamp):
 
 
 @njit(cache=True, nogil=True)
+def set_range(desc, row, low, high, kinds):
+    """Writes which generations a row serves (none where `low` is above `high`), and which indexes it is in."""
+    generations = load64(desc, GENERATIONS)
+    store32(row, generations, low << INDEXES | kinds)
+    store32(row, generations + 1, high)
+
+
+@njit(cache=True, nogil=True)
 def _to_head(desc, tail):
     """Moves the row at TAIL to HEAD, in the indexes that it is in; it may enter others if that takes no room.
 
@@ -294,13 +302,21 @@ def _to_head(desc, tail):
     begin = load64(row, ROW_FROM)
     end = load64(row, ROW_TO)
     stamp = load64(row, ROW_TIME)
+    generations = load64(desc, GENERATIONS)
+    low = load32(row, generations) >> INDEXES
+    high = load32(row, generations + 1)
     _set_tail(desc, tail + 1)
-    _write(row_address(desc, number), s, p, o, begin, end, stamp)
+    row = row_address(desc, number)
+    _write(row, s, p, o, begin, end, stamp)
+    kinds = np.int64(0)
     for kind in range(INDEXES):
         if load64(desc, HAS) >> kind & 1:
             found = find(desc, kind, s, p, o)
             if load64(load64(desc, TABLES + INDEX_CELLS * kind + TABLE), found[1]) != 0:
                 _link(desc, kind, number, found)
+                kinds |= 1 << kind
+    if generations != 0:
+        set_range(desc, row, low, high, kinds)
     store64(desc, HEAD, number + 1)
 
 
@@ -357,13 +373,8 @@ def first_instant(desc, time):
 
 
 @njit(cache=True, nogil=True)
-def insert(desc, indexes, time, event, s, p, o):
-    """Adds a triple that arrives at `time`; answers its row number, or why nothing is new, and from when on it is new.
-
-    A triple that is alive already is one triple (SEMANTICS 1): it lives longer, and its row is new from its old end on.
-    A row that has ended begins anew. `indexes` is the bit set of the index kinds that some plan probes for such a
-    triple. `event` is the number of the event, or in a window by count that of the element.
-    """
+def arrival(desc, time, event):
+    """Makes a store ready for a triple that arrives: its interval, which may be empty, and what to stamp it with."""
     kind = load64(desc, KIND)
     begin = first_instant(desc, time)
     end = np.int64(FOREVER)
@@ -373,8 +384,6 @@ def insert(desc, indexes, time, event, s, p, o):
         end = first_instant(desc, time + load64(desc, WIDTH))
         if end < time:
             end = np.int64(FOREVER)
-        if begin >= end:
-            return np.int64(INVISIBLE), begin
     elif kind == NOW:
         if load64(desc, EVENT) != event:
             store64(desc, EVENT, event)
@@ -383,10 +392,24 @@ def insert(desc, indexes, time, event, s, p, o):
     elif kind == COUNTED:
         evict(desc, time)
         stamp = event
-
-    number = load64(desc, HEAD)
-    if number >= load64(desc, SWEEP):
+    if load64(desc, HEAD) >= load64(desc, SWEEP):
         sweep(desc)
+    return begin, end, stamp
+
+
+@njit(cache=True, nogil=True)
+def insert(desc, indexes, time, event, s, p, o):
+    """Adds a triple that arrives at `time`; answers its row number, or why nothing is new, and from when on it is new.
+
+    A triple that is alive already is one triple (SEMANTICS 1): it lives longer, and its row is new from its old end on.
+    A row that has ended begins anew. `indexes` is the bit set of the index kinds that some plan probes for such a
+    triple. `event` is the number of the event, or in a window by count that of the element.
+    """
+    kind = load64(desc, KIND)
+    begin, end, stamp = arrival(desc, time, event)
+    if begin >= end:
+        return np.int64(INVISIBLE), begin
+    number = load64(desc, HEAD)
     for index in range(INDEXES):
         if indexes >> index & 1 and not has_room(desc, index):
             return np.int64(UNFIT_TABLE - index), begin
@@ -485,17 +508,31 @@ def rebuild(desc, kind, target):
 
 
 @njit(cache=True, nogil=True)
+def enter(desc, indexes, s, p, o, begin, end, stamp):
+    """Adds a row at HEAD, which has room for it, to these indexes."""
+    number = load64(desc, HEAD)
+    _write(row_address(desc, number), s, p, o, begin, end, stamp)
+    for index in range(INDEXES):
+        if indexes >> index & 1:
+            _link(desc, index, number, find(desc, index, s, p, o))
+    store64(desc, HEAD, number + 1)
+
+
+@njit(cache=True, nogil=True)
 def replant(rows, stores, store, indexes):
     """Adds some rows to a store, which has room for all of them."""
     desc = descriptor(stores, store)
     for k in range(rows.shape[0]):
-        number = load64(desc, HEAD)
-        s = rows[k, ROW_S]
-        p = rows[k, ROW_P]
-        o = rows[k, ROW_O]
-        row = row_address(desc, number)
-        _write(row, s, p, o, rows[k, ROW_FROM], rows[k, ROW_TO], rows[k, ROW_TIME])
-        for index in range(INDEXES):
-            if indexes >> index & 1:
-                _link(desc, index, number, find(desc, index, s, p, o))
-        store64(desc, HEAD, number + 1)
+        row = row_address(desc, load64(desc, HEAD))
+        enter(
+            desc,
+            indexes,
+            rows[k, ROW_S],
+            rows[k, ROW_P],
+            rows[k, ROW_O],
+            rows[k, ROW_FROM],
+            rows[k, ROW_TO],
+            rows[k, ROW_TIME],
+        )
+        if load64(desc, GENERATIONS) != 0:
+            set_range(desc, row, rows[k, ROW_LOW], rows[k, ROW_HIGH], indexes)

@@ -23,25 +23,42 @@ from thalweg.plan.program import (
 from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
+GENERATION = 32
+"""Where a column of feeds also has generations: the bits below them, which are the number of the feed."""
 
 
 class CountFeeds:
     """The windows by count of a streamset; each makes a feed of its own out of the rows of the streams."""
 
-    def __init__(self, program: Program, queries: Sequence[tuple[Query, View]], intern: Interner) -> None:
-        self._streams = len(program.streams)
+    def __init__(self, streams: int) -> None:
+        self._streams = streams
         self._keys: list[StoreKey] = []
         self._countings: list[Counting] = []
+        self._generations: list[int] = []
         self._gone: set[int] = set()
         self._listeners: list[list[View]] = []
-        for key in (program.stores[store] for store in counted_stores(program.stores)):
-            streams, window = key
+
+    def follow(
+        self, program: Program, queries: Sequence[tuple[Query, View, int, int]], intern: Interner
+    ) -> None:
+        """Has the windows of a program; those that it had go on. Queries come with their views, epochs, generations."""
+        before = dict(zip(self._keys, self._countings, strict=True))
+        gone = {self._keys[number] for number in self._gone}
+        self._keys = [program.stores[store] for store in counted_stores(program.stores)]
+        self._gone = {number for number, key in enumerate(self._keys) if key in gone}
+        self._countings, self._generations, self._listeners = [], [], []
+        for key in self._keys:
+            streams, window, epoch = key
             assert isinstance(window, Count)
-            wanted = wanted_predicates([query for query, _ in queries], key, intern)
-            numbers = [program.streams.index(stream) for stream in streams]
-            self._keys.append(key)
-            self._countings.append(Counting(window, numbers, wanted))
-            self._listeners.append([view for query, view in queries if _ticks(query, key)])
+            counting = before.get(key)
+            if counting is None:
+                wanted = wanted_predicates([(query, own) for query, _, own, _ in queries], key, intern)
+                numbers = [program.streams.index(stream) for stream in streams]
+                counting = Counting(window, numbers, wanted)
+            self._countings.append(counting)
+            # All queries of an epoch have the same generation, and no other query uses the store.
+            self._generations.append(max((born for _, _, own, born in queries if own == epoch), default=0))
+            self._listeners.append([view for query, view, own, _ in queries if _ticks(query, key, own)])
 
     def __len__(self) -> int:
         return len(self._countings)
@@ -54,14 +71,20 @@ class CountFeeds:
         is_triple = rows.s != 0
         triples = (feed, rows) if is_triple.all() else (feed[is_triple], rows[is_triple])
         feeds, parts = [triples[0]], [triples[1]]
-        for number, counting in enumerate(self._countings):
+        streams = feed & ((1 << GENERATION) - 1)
+        for number, (counting, generation) in enumerate(zip(self._countings, self._generations, strict=True)):
             if number in self._gone:
                 continue
-            derived, reports = counting.step(feed, rows, bound)
+            came = feed >> GENERATION >= generation
+            if came.all():
+                derived, reports = counting.step(streams, rows, bound)
+            else:
+                derived, reports = counting.step(streams[came], rows[came], bound)
             for view in self._listeners[number]:
                 view.tick(reports)
             if len(derived):
-                feeds.append(np.full(len(derived), self._streams + number, np.int64))
+                own = generation << GENERATION | self._streams + number
+                feeds.append(np.full(len(derived), own, np.int64))
                 parts.append(derived)
         return in_order(np.concatenate(feeds), parts) if len(parts) > 1 else triples
 
@@ -73,14 +96,22 @@ class CountFeeds:
                 self._gone.add(number)
                 self._countings[number].clear()
 
+    def join_generations(self) -> None:
+        """Counts all rows that come: they are of every query."""
+        self._generations = [0] * len(self._countings)
+
     def state(self) -> State:
         """What has been counted and is kept."""
-        return {"countings": [counting.state() for counting in self._countings]}
+        return {
+            "countings": {
+                repr(key): counting.state() for key, counting in zip(self._keys, self._countings, strict=True)
+            }
+        }
 
     def restore(self, state: State) -> None:
         """Goes on where saved ones were."""
-        for counting, saved in zip(self._countings, state["countings"], strict=True):
-            counting.restore(saved)
+        for key, counting in zip(self._keys, self._countings, strict=True):
+            counting.restore(state["countings"][repr(key)])
 
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be sent to stores."""
@@ -97,10 +128,10 @@ class CountFeeds:
         return sum(counting.nbytes for counting in self._countings)
 
 
-def _ticks(query: Query, key: object) -> bool:
+def _ticks(query: Query, key: StoreKey, epoch: int) -> bool:
     """Whether a query needs the reports of a store's window."""
     return any(
-        store_key(source) == key and isinstance(source.window, Count) and source.window.ticks
+        store_key(source, epoch) == key and isinstance(source.window, Count) and source.window.ticks
         for source in query.sources
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from thalweg.kernels.store import FOREVER, NEVER
 from thalweg.operators.spans import Spans
 from thalweg.operators.state import State
 from thalweg.operators.windows import WindowStores
+from thalweg.plan.linking import unindexed
 from thalweg.plan.program import Program
 from thalweg.rdf.events import Rows
 
@@ -30,20 +31,26 @@ class Matcher:
     def __init__(self, program: Program, room: int = _ROOM) -> None:
         """`room` is how many solutions fit before the kernel first hands them over."""
         self.program = program
-        self.stores = WindowStores([window for _, window in program.stores], program.indexes)
+        self.stores = WindowStores([key[1] for key in program.stores], program.indexes)
         self.counters = np.zeros(layout.COUNTERS, np.int64)
         self._context = np.zeros(layout.CONTEXT_CELLS, np.int64)
         self._cursor = np.zeros(layout.CURSOR_CELLS, np.int64)
         self._lookaheads = np.zeros((layout.LOOKAHEAD_SLOTS, layout.LOOKAHEAD_CELLS), np.int64)
         self._until = np.full(len(program.dispatch), NEVER, np.int64)
-        width = max((len(unit.shown) for unit in program.units), default=0)
-        self._out = np.zeros((room, layout.OUT_BINDINGS + width), np.int64)
+        self._generations: Ints | None = None  # by unit
+        self._out = np.zeros((room, layout.OUT_BINDINGS + program.width), np.int64)
         self._settled = 0  # solutions found when memory was last given back
         self._make_room()
 
-    def step(self, feed: Ints, rows: Rows) -> Iterator[Spans]:
-        """Applies inserts and deletes in time order; yields solutions in parts, each good until the next."""
+    def step(self, feed: Ints, rows: Rows, generations: Ints | None = None) -> Iterator[Spans]:
+        """Applies inserts and deletes in time order; yields solutions in parts, each good until the next.
+
+        `generations` are those of the rows, needed where units have some.
+        """
         cursor = self._cursor
+        if self._generations is not None:
+            assert generations is not None
+            self._context[layout.ROW_GENERATIONS] = address_of(generations)
         cursor[:] = _START
         while True:
             status = match(
@@ -87,10 +94,26 @@ class Matcher:
 
     def replace_program(self, program: Program) -> None:
         """Takes other plans over the same stores and the same indexes."""
+        keys, wanted = (own.dispatch[:, layout.DISPATCH_KEY] for own in (self.program, program))
+        # A signature that is new has no row yet that counts: its queries use what comes from now on.
+        if len(keys) != len(wanted) or not ((keys == wanted) | (keys == 0)).all():
+            until = np.full(len(wanted), NEVER, np.int64)
+            keys, place = np.unique(keys, return_index=True)
+            found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            same = (keys[found] == wanted) & (wanted != 0)
+            until[same] = self._until[place[found[same]]]
+            self._until = until
         self.program = program
-        # Signatures are numbered anew; until rows come, every one of them may have some.
-        self._until = np.full(len(program.dispatch), FOREVER, np.int64)
+        width = layout.OUT_BINDINGS + program.width
+        if width > self._out.shape[1]:
+            self._out = np.zeros((len(self._out), width), np.int64)
         self._make_room()
+
+    def set_generations(self, generations: Ints | None) -> None:
+        """Sets the generation of each unit, or ends to distinguish them."""
+        self.stores.set_generations(generations is not None)
+        self._generations = generations
+        self._set_context()
 
     def _make_room(self) -> None:
         """Room for a search of the program, and for all units that a solution may belong to."""
@@ -131,19 +154,43 @@ class Matcher:
         cells[layout.OUTPUTS_SIZE] = 8 * program.outputs.shape[1]
         cells[layout.OUT_SIZE], cells[layout.OUT_ROOM] = 8 * self._out.shape[1], len(self._out)
         cells[layout.FAN] = program.fan
+        units = self._generations
+        cells[layout.UNIT_GENERATIONS] = address_of(units) if units is not None else 0
 
     def replan(self, program: Program, now: int) -> None:
         """Takes other plans that may need other indexes."""
         self.replace_program(program)
         self.stores.index(program.indexes, now)
 
+    def follow(self, program: Program, now: int, anew: Set[int] | None = None) -> None:
+        """Takes a program with other queries, and with other stores where these need some.
+
+        `anew` are the stores with rows that are not in all indexes which they have to be in, if that is known.
+        """
+        before = self.program
+        known = {key: place for place, key in enumerate(before.stores)}
+        places = [known.get(key, -1) for key in program.stores]
+        self.replace_program(program)
+        if places[: len(before.stores)] != list(range(len(before.stores))):
+            anew = set(range(len(places)))  # signatures have the numbers of stores in them
+            self._until[:] = FOREVER
+        elif anew is None:
+            anew = unindexed(before, program)
+        self.stores.follow([key[1] for key in program.stores], places, program.indexes, now, anew)
+        self._set_context()
+
     def state(self) -> State:
         """The windows, and the work done so far."""
-        return {"stores": self.stores.state(), "counters": self.counters}
+        return {
+            "keys": [repr(key) for key in self.program.stores],
+            "stores": self.stores.state(),
+            "counters": self.counters,
+        }
 
     def restore(self, state: State) -> None:
         """Goes on where a saved matcher was."""
-        self.stores.restore(state["stores"])
+        places = {key: place for place, key in enumerate(state["keys"])}
+        self.stores.restore(state["stores"], [places[repr(key)] for key in self.program.stores])
         self.counters[:] = state["counters"]
         self._settled = self.counters.item(layout.FOUND)
         self._until[:] = FOREVER  # rows are there, and it is not known whose

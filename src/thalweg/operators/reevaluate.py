@@ -99,12 +99,12 @@ class Reevaluator:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._contents = [Content(window) for _, window in program.stores]
+        self._contents = [Content(key[1]) for key in program.stores]
         # Contents are matched as dynamic graphs, each under its own name.
         names = [str(number) for number in range(len(program.stores))]
         self._snapshot = replace(
             program,
-            stores=tuple(((name,), Unbounded()) for name in names),
+            stores=tuple(((name,), Unbounded(), 0) for name in names),
             feeds=np.array([[number, -1] for number in range(len(names))], np.int64),
         )
         self._answer = np.empty((0, 0), np.int64)

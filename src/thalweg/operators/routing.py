@@ -41,7 +41,7 @@ class Routes:
         """In the order of registration, those that were removed included: programs number them so."""
         self.removed: set[int] = set()
         self._routes: list[_Route] = []
-        self._products: list[Product] = []
+        self._products: dict[tuple[int, int], Product] = {}  # by query and leaf
         self._due_at = np.empty(0, np.int64)  # by query: when its view has something to emit
         self._earliest = int(FOREVER)  # none of them is before this
         self._loose: set[int] = set()  # queries whose views may have memory to give back
@@ -66,23 +66,43 @@ class Routes:
         self._due_at[number] = FOREVER
         self._loose.discard(number)
         self.queries[number][1].clear()
-        for route in self._routes:
-            if route.query == number and route.product is not None:
-                route.product.clear()
+        for (query, _), product in self._products.items():
+            if query == number:
+                product.clear()
+
+    def renumber(self) -> list[int]:
+        """Forgets the queries that were removed, and numbers the others anew; answers their former numbers.
+
+        A program that has these numbers must follow.
+        """
+        kept = [number for number in range(len(self.queries)) if number not in self.removed]
+        self.queries = [self.queries[number] for number in kept]
+        self._due_at = self._due_at[kept]
+        places = {number: place for place, number in enumerate(kept)}
+        self._loose = {places[number] for number in self._loose}
+        self._products = {
+            (places[number], leaf): product
+            for (number, leaf), product in self._products.items()
+            if number in places
+        }
+        self.removed = set()
+        self._routes = []
+        return kept
 
     def follow(self, program: Program) -> None:
-        """Decides for each unit of a program where its solutions go."""
-        self._routes = []
-        self._products = []
-        for (number, leaf), parts in groupby(program.units, key=lambda unit: (unit.query, unit.leaf)):
+        """Decides for each unit of a program where its solutions go.
+
+        Where units had a way already, it stays; a program of other queries comes after `renumber`.
+        """
+        so_far = program.units[len(self._routes) :]
+        for (number, leaf), parts in groupby(so_far, key=lambda unit: (unit.query, unit.leaf)):
             query, _ = self.queries[number]
             units = list(parts)
-            product = None
-            if len(units) > 1:
+            product = self._products.get((number, leaf))
+            if len(units) > 1 and product is None:
                 names = plan_of(query).leaves[leaf].shown
                 columns = [[names.index(name) for name in unit.shown] for unit in units]
-                product = Product(columns, per_event=query.per_event)
-                self._products.append(product)
+                product = self._products[number, leaf] = Product(columns, per_event=query.per_event)
             self._routes += [_Route(number, leaf, product, part) for part in range(len(units))]
 
     def deliver(self, spans: Spans, now: int) -> None:
@@ -107,11 +127,16 @@ class Routes:
         for product in stepped.values():
             product.tidy(now, event)
 
-    def start(self, at: int) -> None:
-        """Takes the first instant of the queries that have had none."""
+    def open(self, at: int) -> None:
+        """Takes the time of an event or of an `advance`, for the queries that have not begun."""
+        for _, view in self.active():
+            if view.awaits_start:
+                view.open(at)
+
+    def start(self, bound: int) -> None:
+        """Begins the queries whose first instant has come."""
         for number, (_, view) in enumerate(self.queries):
-            if view.awaits_start and number not in self.removed:
-                view.start(at)
+            if number not in self.removed and view.start(bound):
                 self.note_due(number)
 
     @property
@@ -153,9 +178,17 @@ class Routes:
         found: list[int] = np.flatnonzero(self._due_at <= bound).tolist()
         return found
 
+    def begin(self, bound: int) -> None:
+        """Lets all views begin with the answer at `bound`, instead of what led to it."""
+        for number, (_, view) in enumerate(self.queries):
+            if number not in self.removed:
+                view.begin(bound)
+                self.note_due(number)
+                self._loose.add(number)
+
     def settle(self, bound: int, fed: int) -> None:
         """Gives back memory of what has ended; as many rows as were fed now may come again at once."""
-        for product in self._products:
+        for product in self._products.values():
             product.settle(bound)
         if self._loose:
             self._loose = {number for number in self._loose if not self.queries[number][1].give_back(fed)}
@@ -164,26 +197,28 @@ class Routes:
         """The term ids that views and products use."""
         for _, view in self.active():
             yield from view.live_ids()
-        for product in self._products:
+        for product in self._products.values():
             yield from product.live_ids()
 
     @property
     def held(self) -> int:
         """How many rows views and products keep."""
-        return sum(view.held for _, view in self.active()) + sum(product.held for product in self._products)
+        return sum(view.held for _, view in self.active()) + sum(
+            product.held for product in self._products.values()
+        )
 
     @property
     def nbytes(self) -> int:
         """The memory of views and products."""
         views = sum(view.nbytes for _, view in self.active())
-        return views + sum(product.nbytes for product in self._products)
+        return views + sum(product.nbytes for product in self._products.values())
 
     def state(self) -> State:
         """The state of views and products."""
         return {
             "removed": sorted(self.removed),
             "views": [view.state() for _, view in self.queries],
-            "products": [product.state() for product in self._products],
+            "products": [product.state() for _, product in sorted(self._products.items())],
         }
 
     def restore_views(self, state: State) -> None:
@@ -196,5 +231,6 @@ class Routes:
 
     def restore_products(self, state: State) -> None:
         """Goes on with the products, once a program is there."""
-        for product, saved in zip(self._products, state["products"], strict=True):
+        products = [product for _, product in sorted(self._products.items())]
+        for product, saved in zip(products, state["products"], strict=True):
             product.restore(saved)

@@ -67,13 +67,17 @@ class StatisticsCollector:
         limit = max(_EXCESS_WORK, matcher.program.shared) * (int(done[INSERTED]) + _FIRST_PERIOD)
         return not self.statistics.hubs and int(done[WALKED] - done[FOUND]) > limit
 
-    def collect(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> bool:
+    def collect(
+        self, matcher: Matcher, queries: Sequence[Query], epochs: Sequence[int], intern: Interner, now: int
+    ) -> bool:
         """Measures; answers whether other plans are better now."""
         excess = self._has_excess_work(matcher)
         self._begin(matcher.counters)
         # What shared plans probe is not what each unit would.
         measured = (
-            self.statistics if matcher.program.shared > 1 else self._measure(matcher, queries, intern, now)
+            self.statistics
+            if matcher.program.shared > 1
+            else self._measure(matcher, queries, epochs, intern, now)
         )
         if excess:  # that is a hub, whether the sample has met it or not
             measured = replace(measured, hubs=True)
@@ -101,7 +105,14 @@ class StatisticsCollector:
         self._due_at, self._seen = state["due_at"], state["seen"]
         self._walked = int(self._seen[WALKED])
 
-    def _measure(self, matcher: Matcher, queries: Sequence[Query], intern: Interner, now: int) -> Statistics:
+    def renumber(self, queries: Sequence[int]) -> None:
+        """Numbers queries anew: the new number of each is its place among these."""
+        fanout = {place: self.statistics.of(number) for place, number in enumerate(queries)}
+        self.statistics = replace(self.statistics, fanout=fanout)
+
+    def _measure(
+        self, matcher: Matcher, queries: Sequence[Query], epochs: Sequence[int], intern: Interner, now: int
+    ) -> Statistics:
         samples = [matcher.stores.live_rows(store, _SAMPLE) for store in range(len(matcher.stores))]
         samples = [sample[sample[:, ROW_TO] > now] for sample in samples]
         stores = matcher.program.stores
@@ -109,7 +120,8 @@ class StatisticsCollector:
         hubs = self.statistics.hubs
         for number, query in enumerate(queries):
             for pattern, index in _probes(query, self.statistics, number):
-                store = stores.index(store_key(query.sources[query.patterns[pattern].source]))
+                source = query.sources[query.patterns[pattern].source]
+                store = stores.index(store_key(source, epochs[number]))
                 keys = _fitting(samples[store], query.patterns[pattern], intern)
                 if index == SPO or not len(keys):
                     continue

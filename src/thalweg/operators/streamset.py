@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,17 @@ from thalweg.algebra.windows import ELEMENTS, TRIPLES, Count, Range, Unbounded, 
 from thalweg.errors import UsageError
 from thalweg.kernels.layout import ABSENT
 from thalweg.kernels.times import NO_TIME
-from thalweg.operators.feeds import CountFeeds
+from thalweg.operators.feeds import GENERATION, CountFeeds
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.merging import Merge
 from thalweg.operators.reevaluate import Reevaluator
+from thalweg.operators.registrations import Registrations
 from thalweg.operators.routing import Routes
 from thalweg.operators.state import State
 from thalweg.operators.statistics import StatisticsCollector
 from thalweg.operators.views import View, view_of
 from thalweg.options import Strategy
+from thalweg.plan.linking import link_query
 from thalweg.plan.program import (
     Interner,
     Program,
@@ -30,12 +32,14 @@ from thalweg.plan.program import (
     store_key,
     wanted_predicates,
 )
+from thalweg.plan.shapes import FEW_QUERIES
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
 _SETTLE_EVERY = 16
 _MANY = 256
+_CALM = 256  # rows for each query, which cost more than planning it again
 
 
 class Streamset:
@@ -45,7 +49,7 @@ class Streamset:
         self.streams = tuple(streams)
         self.strategy = strategy
         self.started = False
-        """Whether a row has come: then no query can be added."""
+        """Whether a row has come: then a query that is added sees what comes from then on."""
         self.windows: set[StoreKey] = set()
         self.counts_events = False
         """Whether some window is [ELEMENTS n]: it needs a row of each event, be it a marker."""
@@ -56,22 +60,42 @@ class Streamset:
         self._again: Reevaluator | None = None
         self._matcher: Matcher | None = None
         self._collector = StatisticsCollector()
-        self._counts: CountFeeds | None = None
+        self._counts = CountFeeds(len(self.streams))
         self._counting: list[int] = []
+        self.has_content = False
+        """Whether it begins with rows that its streams retain, and has not matched them yet."""
+        self._intern: Interner | None = None
+        self._noted = 0  # queries whose windows have been looked at
+        self._calm = 0  # rows since the last registration
+        self._registrations = Registrations()
+        self._linked = self._dropped = 0  # queries that came and went since all were compiled together
+        self._longest: int | None = 0  # how long a window by time can hold a row; None: for ever
+        self._stale = False  # whether queries have come or gone since the program was made
         self._unsettled = 0  # runs since memory was last given back
         self.awaits_start = False
         """Whether some query has rows that begin with its first instant, and have not begun."""
-        self._first_instant: int | None = None
 
     # Queries
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a query can be added: before the first row, or while all streams run, unless it re-evaluates."""
+        return not self.started or (self.strategy == "incremental" and not self._merge.ended)
+
     def add(self, query: Query, arena: Arena) -> View:
-        """Takes a query in; only before the first row. The arena is that of all rows."""
+        """Takes a query in, for what comes from now on. The arena is that of all rows."""
         view = view_of(query, arena)
         self._routes.add(query, view)
-        self.windows.update(store_key(source) for source in query.sources)
+        if self._registrations.add():
+            self._merge.begin_generation(self._registrations.generation)
+            self._registrations.overlap_until = self._merge.clock
+        epoch = self._registrations.epochs[-1]
+        self.windows.update(store_key(source, epoch) for source in query.sources)
         self.counts_events = _counts_events(self.windows)
-        self._matcher = self._again = None
+        self._again = None
+        self._stale = True
+        self._calm = 0
+        self._intern = arena.intern
         self.awaits_start = self.awaits_start or view.awaits_start
         return view
 
@@ -79,21 +103,28 @@ class Streamset:
         """Lets a query go; the others keep their windows."""
         number = next(k for k, (_, other) in enumerate(self._routes.queries) if other is view)
         self._routes.remove(number)
-        if self._matcher is not None:
-            self._matcher.replace_program(self._compile(intern))
+        self._stale = True
+        self._dropped += 1
         self._let_go(intern)
 
     def _let_go(self, intern: Interner) -> None:
         """Lets go of what only queries have used that are gone: rows of windows, and what was counted."""
-        self.windows = {store_key(source) for query, _ in self._routes.active() for source in query.sources}
-        self.counts_events = _counts_events(self.windows)
+        queries = [
+            (query, epoch)
+            for number, ((query, _), epoch) in enumerate(
+                zip(self._routes.queries, self._registrations.epochs, strict=True)
+            )
+            if number not in self._routes.removed
+        ]
+        self.windows = {store_key(source, epoch) for query, epoch in queries for source in query.sources}
+        if self.counts_events and not _counts_events(self.windows):
+            self.counts_events = False
+            self._merge.drop_markers()
         if self._matcher is not None:
-            queries = [query for query, _ in self._routes.active()]
             for store, key in enumerate(self._matcher.program.stores):
                 self._matcher.stores.keep(store, wanted_predicates(queries, key, intern))
-        if self._counts is not None:
-            for number in self._routes.removed:
-                self._counts.leave(self._routes.queries[number][1], self.windows)
+        for number in self._routes.removed:
+            self._counts.leave(self._routes.queries[number][1], self.windows)
 
     def __len__(self) -> int:
         return len(self._routes)
@@ -105,17 +136,45 @@ class Streamset:
 
     # Time
 
+    def begin_with(self, content: Mapping[str, Sequence[Rows]]) -> None:
+        """Begins with rows that its streams retain; before any other, and after their watermarks.
+
+        They are matched when something else happens, so that further queries can be added until then.
+        """
+        for stream, parts in content.items():
+            for rows in parts:
+                self._merge.push(stream, rows, NO_TIME, NO_TIME)
+        self.started = self.has_content = True
+
+    def catch_up(self) -> None:
+        """Matches the content that it begins with; the views show the answer over it, not how it came about."""
+        if not self.has_content or self._intern is None:
+            return
+        self.has_content = False
+        bound = self._merge.target(0)
+        if bound == NO_TIME:  # a stream has not begun: all of the content is still to come
+            return
+        self._routes.open(bound)
+        self._process(bound, self._intern)
+        self.bound = max(self.bound, bound)
+        self._routes.begin(bound)
+        self._settle(0)
+
     def push(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
         """Takes rows of one stream, none before an earlier watermark, its latest time and its new watermark."""
-        self.started = self.started or (rows is not None and len(rows) > 0)
+        if self.has_content:
+            self.catch_up()
+        if rows is not None and len(rows):
+            self.started = self._registrations.overtaken = True
         self._merge.push(stream, rows, clock, watermark)
 
     def open(self, at: int) -> None:
         """Takes the time of an event or of an `advance`, with or without rows: the earliest is the first instant."""
-        self._first_instant = at if self._first_instant is None else min(self._first_instant, at)
+        self._routes.open(at)
 
     def finish(self, streams: Collection[str], *, drain: bool) -> None:
         """Ends streams; `drain` lets time run on until the windows are empty."""
+        self.catch_up()
         self._merge.finish(streams, drain=drain)
 
     def reopen(self, stream: str) -> None:
@@ -158,11 +217,25 @@ class Streamset:
 
     def run(self, intern: Interner) -> None:
         """Processes everything up to the smallest watermark of the streams."""
+        self.catch_up()
         bound = self._merge.target(_longest(self._windows()) if self._merge.drains else 0)
+        fed = self._process(bound, intern)
+        later, self.bound = bound > self.bound, max(self.bound, bound)
+        try:
+            self._routes.advance(bound)
+        finally:
+            self._unsettled += 1
+            # While rows come, their expiry is looked at now and then; without any, at once.
+            if later and (not fed or self._unsettled >= _SETTLE_EVERY or fed >= _MANY):
+                self._unsettled = 0
+                self._settle(fed)
+
+    def _process(self, bound: int, intern: Interner) -> int:
+        """Matches the rows up to `bound`, and hands solutions to the views; answers how many rows that were."""
         feed, rows = self._merge.take(bound)
         if len(feed) or self.strategy == "reevaluate":
             self._prepare(intern)
-        if self._counts is not None:
+        if len(self._counts):
             feed, rows = self._counts.step(feed, rows, bound)
             for number in self._counting:
                 self._routes.note_due(number)
@@ -171,33 +244,37 @@ class Streamset:
                 self._routes.deliver(spans, now=int(spans.begin[0]))
         elif len(feed):
             self._match(feed, rows, intern)
-        if self.awaits_start and self._first_instant is not None and self._first_instant <= bound:
-            self.awaits_start = False
-            self._routes.start(self._first_instant)
-        later, self.bound = bound > self.bound, max(self.bound, bound)
-        try:
-            self._routes.advance(bound)
-        finally:
-            self._unsettled += 1
-            # While rows come, their expiry is looked at now and then; without any, at once.
-            if later and (not len(feed) or self._unsettled >= _SETTLE_EVERY or len(feed) >= _MANY):
-                self._unsettled = 0
-                self._settle(len(feed))
+        if self.awaits_start:
+            self._routes.start(bound)
+            self.awaits_start = self._routes.awaits_start
+        return len(feed)
 
     def _match(self, feed: Ints, rows: Rows, intern: Interner) -> None:
         matcher = self.matcher(intern)
-        for spans in matcher.step(feed, rows):
+        generations = None
+        if self._registrations.generation:
+            generations = feed >> GENERATION
+            feed = feed & ((1 << GENERATION) - 1)
+        if self._linked:
+            self._calm += len(feed)
+            # Once no more queries come, it is worth its cost to plan all of them together.
+            if self._calm > _CALM * len(self._routes.queries):
+                self._linked, self._stale = len(self._routes.queries) + FEW_QUERIES, True
+        for spans in matcher.step(feed, rows, generations):
             self._routes.deliver(spans, now=int(rows.time[0]))
         queries = self._routes.queries
         if self._collector.is_due(matcher, len(queries)):
             now = int(rows.time[-1])
-            if self._collector.collect(matcher, [query for query, _ in queries], intern, now):
+            epochs = self._registrations.epochs
+            if self._collector.collect(matcher, [query for query, _ in queries], epochs, intern, now):
                 matcher.replan(self._compile(intern), now)
 
     def _settle(self, fed: int) -> None:
         """Gives back memory of what has ended; as many rows as were fed now may come again at once."""
         if self._matcher is not None:
             self._matcher.settle(self.bound)
+            if self._registrations.generation:
+                self._join_generations(self._matcher)
         self._routes.settle(self.bound, fed)
         self._merge.give_back(fed)
 
@@ -205,8 +282,54 @@ class Streamset:
         """The matcher, made when it is first needed."""
         if self._matcher is None:
             self._matcher = Matcher(self._compile(intern))
-            self._set_up(self._matcher.program, intern)
+        elif self._stale:
+            self._renew(self._matcher, intern)
+        else:
+            return self._matcher
+        self._stale = False
+        self._set_up(self._matcher.program, intern)
+        self._set_generations(self._matcher)
         return self._matcher
+
+    def _renew(self, matcher: Matcher, intern: Interner) -> None:
+        """Gives a matcher the program for the queries that there are now: with some more, or of all together."""
+        program = matcher.program
+        known = self._noted
+        more = self._routes.queries[known:]
+        self._linked += len(more)
+        many = len(self._routes.queries) // 8
+        anew: set[int] = set()
+        if self._dropped <= many and self._linked <= max(FEW_QUERIES, many):
+            for number, (query, _) in enumerate(more, known):
+                epoch = self._registrations.epochs[number]
+                linked = link_query(program, query, number, intern, self._collector.statistics, epoch)
+                if linked is None:
+                    break
+                program, anew = linked[0], anew | linked[1]
+            else:
+                matcher.follow(program, self.bound, anew)
+                return
+        stores = [key for key in matcher.program.stores if key in self.windows]
+        matcher.follow(self._compile(intern, stores), self.bound)
+
+    def _set_generations(self, matcher: Matcher) -> None:
+        """Passes to a matcher which rows its units may use."""
+        if self._registrations.generation:
+            matcher.set_generations(self._registrations.of_units(matcher.program.units))
+
+    def _join_generations(self, matcher: Matcher) -> None:
+        """Ends to distinguish generations, once every live row came after the last registration."""
+        registrations = self._registrations
+        if self._longest is None or self.bound <= registrations.overlap_until + self._longest:
+            return
+        stores = [k for k, key in enumerate(matcher.program.stores) if not isinstance(key[1], Count)]
+        if not all(matcher.stores.all_serve(store, registrations.generation, self.bound) for store in stores):
+            registrations.overlap_until = self.bound  # some triples have come again since before
+            return
+        registrations.join()
+        self._merge.begin_generation(0)
+        self._counts.join_generations()
+        matcher.set_generations(None)
 
     def _prepare(self, intern: Interner) -> None:
         """Makes what matches, if it is not there yet."""
@@ -219,14 +342,37 @@ class Streamset:
     def _set_up(self, program: Program, intern: Interner) -> None:
         """Makes what stands before and behind the matching: countings, products, ways to views."""
         self._routes.follow(program)
-        counts = CountFeeds(program, self._routes.queries, intern)
-        self._counts = counts if len(counts) else None
-        self._counting = [k for k, (query, _) in enumerate(self._routes.queries) if query.by_count]
+        if any(isinstance(key[1], Count) for key in program.stores):
+            registrations = zip(self._registrations.epochs, self._registrations.generations, strict=True)
+            queries = [(*pair, *own) for pair, own in zip(self._routes.queries, registrations, strict=True)]
+            self._counts.follow(program, queries, intern)
+        if not self._linked:
+            self._longest, self._counting, self._noted = 0, [], 0
+        for number, (query, _) in enumerate(self._routes.queries[self._noted :], self._noted):
+            windows = [source.window for source in query.sources]
+            if self._longest is not None:
+                unbounded = any(isinstance(window, Unbounded) for window in windows)
+                self._longest = None if unbounded else max(self._longest, _longest(windows))
+            if query.by_count:
+                self._counting.append(number)
+        self._noted = len(self._routes.queries)
 
-    def _compile(self, intern: Interner) -> Program:
+    def _compile(self, intern: Interner, stores: Sequence[StoreKey] = ()) -> Program:
+        """A program of all queries together; with `stores`, those that were removed are forgotten."""
+        if stores and self._routes.removed:
+            kept = self._routes.renumber()
+            self._registrations.renumber(kept)
+            self._collector.renumber(kept)
         queries = [query for query, _ in self._routes.queries]
+        self._linked = self._dropped = 0
         return compile_program(
-            self.streams, queries, intern, self._routes.removed, self._collector.statistics
+            self.streams,
+            queries,
+            intern,
+            self._routes.removed,
+            self._collector.statistics,
+            self._registrations.epochs,
+            stores,
         )
 
     # Memory
@@ -239,8 +385,7 @@ class Streamset:
         for rows in self._merge.waiting:
             yield from rows.ids
         yield from self._routes.live_ids()
-        if self._counts is not None:
-            yield from self._counts.live_ids()
+        yield from self._counts.live_ids()
 
     @property
     def live(self) -> int:
@@ -250,8 +395,8 @@ class Streamset:
     @property
     def held(self) -> int:
         """How many rows are kept in all: by windows, queues, views, products and countings."""
-        counts = self._counts.held if self._counts is not None else 0
-        return self.live + sum(map(len, self._merge.waiting)) + self._routes.held + counts
+        waiting = sum(map(len, self._merge.waiting))
+        return self.live + waiting + self._routes.held + self._counts.held
 
     @property
     def absent(self) -> int:
@@ -271,7 +416,7 @@ class Streamset:
     @property
     def answer_bytes(self) -> int:
         """The memory of what pipelines and views keep, and of the parts of products."""
-        return self._routes.nbytes + (self._counts.nbytes if self._counts is not None else 0)
+        return self._routes.nbytes + self._counts.nbytes
 
     # Saving
 
@@ -280,20 +425,26 @@ class Streamset:
         parts = [(query.sources, query.operator, query.root) for query, _ in self._routes.queries]
         return hashlib.sha256(repr((self.streams, parts)).encode()).hexdigest()[:32]
 
+    def refresh(self, intern: Interner) -> None:
+        """Makes the stores of queries that have come since the last row; queries may get other numbers."""
+        self.catch_up()
+        if self._matcher is not None:
+            self.matcher(intern)
+
     def state(self) -> State:
-        """Everything but the queries themselves."""
+        """Everything but the queries themselves; after `refresh`."""
         if self.strategy != "incremental":
             raise UsageError("a session that re-evaluates cannot be saved: it is for comparison")
         return {
             "plan": self.digest(),
             "started": self.started,
             "bound": self.bound,
-            "first_instant": self._first_instant,
             "merge": self._merge.state(),
             "statistics": self._collector.state(),
             "routes": self._routes.state(),
+            "registrations": self._registrations.state(),
             "matcher": self._matcher.state() if self._matcher is not None else None,
-            "counts": self._counts.state() if self._counts is not None else None,
+            "counts": self._counts.state(),
         }
 
     def restore(self, state: State, intern: Interner) -> None:
@@ -301,16 +452,15 @@ class Streamset:
         if state["plan"] != self.digest():
             raise UsageError("the saved state belongs to other queries, or to another version of their plans")
         self.started, self.bound = state["started"], state["bound"]
-        self._first_instant = state["first_instant"]
         self._merge.restore(state["merge"])
         self._collector.restore(state["statistics"])
+        self._registrations.restore(state["registrations"])
         self._routes.restore_views(state["routes"])
         self.awaits_start = self._routes.awaits_start
         if state["matcher"] is not None:
             self.matcher(intern).restore(state["matcher"])
         self._routes.restore_products(state["routes"])
-        if self._counts is not None:
-            self._counts.restore(state["counts"])
+        self._counts.restore(state["counts"])
         if self._routes.removed:
             for number in self._routes.removed:
                 self._routes.remove(number)
@@ -318,7 +468,7 @@ class Streamset:
 
 
 def _counts_events(windows: Iterable[StoreKey]) -> bool:
-    return any(isinstance(window, Count) and window.unit == ELEMENTS for _, window in windows)
+    return any(isinstance(window, Count) and window.unit == ELEMENTS for _, window, _ in windows)
 
 
 def _longest(windows: Iterable[Window]) -> int:

@@ -116,6 +116,7 @@ class View:
         self.on_delta: Callable[[Delta], None] | None = None
         """Called with each delta, for the stream that is derived from this query."""
         self._untaken = 0
+        self._opened: int | None = None
         self.limit: int | None = None
         """How many rows may wait for a poll; None: any number."""
         self.on_overflow: Callable[[View], None] | None = None
@@ -135,9 +136,16 @@ class View:
         """Whether the query has rows that begin with its first instant, and have not begun."""
         return self._pipeline.awaits_start
 
-    def start(self, at: int) -> None:
-        """Takes the first instant of the query."""
-        self._pipeline.start(at)
+    def open(self, at: int) -> None:
+        """Takes the time of an event or of an `advance`: the earliest is the first instant of the query."""
+        self._opened = at if self._opened is None else min(self._opened, at)
+
+    def start(self, bound: int) -> bool:
+        """Begins with the rows of the query's text, if it awaits its first instant and that is not after `bound`."""
+        if not self.awaits_start or self._opened is None or self._opened > bound:
+            return False
+        self._pipeline.start(self._opened)
+        return True
 
     def tick(self, reports: Ints) -> None:
         """Takes the instants at which a window by count is reported; only RSTREAM repeats an answer then."""
@@ -145,6 +153,19 @@ class View:
     def advance(self, watermark: int) -> None:
         """Emits what is settled by the watermark."""
         raise NotImplementedError
+
+    def begin(self, watermark: int) -> None:
+        """Begins with the answer at the last instant that a watermark completes: its rows come then.
+
+        How it came about before is not shown.
+        """
+        until = self.settled(watermark)
+        self._begin(until, self._pipeline.changes(until))
+
+    def _begin(self, at: int, changes: Changes) -> None:
+        """Shows the rows of which changes up to an instant are the history."""
+        times = np.full(len(changes), at, np.int64)
+        self._show(Changes(times, changes.weight, changes.rows).consolidated())
 
     def poll(self) -> Delta:
         """Everything since the last poll, in time order."""
@@ -208,6 +229,7 @@ class View:
             "pipeline": self._pipeline.state(),
             "out": waiting.columns,
             "dropped": self.dropped,
+            "opened": self._opened,
             "gap": self._gap,
         }
 
@@ -216,6 +238,7 @@ class View:
         self._pipeline.restore(state["pipeline"])
         self._out, self._untaken = [], 0
         self.dropped, self._gap = state["dropped"], state["gap"]
+        self._opened = state["opened"]
         if len(state["out"][0]):
             self._emit(Delta(*state["out"]))
 
@@ -252,6 +275,10 @@ class DeltaView(View):
         """Emits every change up to the watermark."""
         self._show(self._pipeline.changes(watermark))
 
+    def begin(self, watermark: int) -> None:
+        """Begins with the answer at the watermark, as far as it is known."""
+        self._begin(watermark, self._pipeline.changes(watermark))
+
 
 class ChangeView(View):
     """ISTREAM or DSTREAM: what entered, or what left, at each complete instant."""
@@ -264,6 +291,11 @@ class ChangeView(View):
         """Shows the wanted side of the instants that the watermark completes."""
         changes = self._pipeline.changes(self.settled(watermark))
         self._show(changes[np.sign(changes.weight) == self._sign])
+
+    def _begin(self, at: int, changes: Changes) -> None:
+        """Everything has entered; nothing that was in an answer has left."""
+        if self._sign > 0:
+            super()._begin(at, changes)
 
 
 class RelationView(View):
@@ -304,6 +336,14 @@ class RelationView(View):
             self._answer.add(changes.weight[start:end], changes.rows[start:end])
             self._report(at)
         self._report_until(until)
+
+    def _begin(self, at: int, changes: Changes) -> None:
+        """Reports the answer, if there has been one."""
+        if len(changes):
+            self._answer.add(changes.weight, changes.rows)
+            self._report(at)
+        while self._ticks and self._ticks[0] <= at:
+            self._ticks.popleft()
 
     def _check_reports(self, until: int) -> None:
         """Refuses a leap in time over so many reports that making them would not end."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from thalweg.operators.state import State
 
 _FEW_ROWS = 256
 _LINE = 64
-_NO_ROWS = np.empty((0, kernel.ROW_TIME + 1), np.int64)
+_NO_ROWS = np.empty((0, kernel.ROW_CELLS), np.int64)
 _NO_ENTRIES = np.zeros(1, np.int64)  # the index that a store does not have: every probe fails
 
 
@@ -53,20 +53,87 @@ class WindowStores:
         """`indexes[k]` is the bit set of the index kinds that plans probe in store k."""
         self.descriptors = np.zeros((max(len(windows), 1), kernel.FIELDS), np.int64)
         address_of(self.descriptors)  # kernels are called with the addresses of its rows
-        self._indexes = [kinds | 1 << kernel.SPO for kinds in indexes]
+        self.has_generations = False
+        """Whether rows serve ranges of generations; if not, all rows serve all units."""
+        self._indexes: list[int] = []
         self._rings: list[NDArray[np.int64]] = []
         self._tables: list[list[NDArray[np.int64]]] = []
-        for number, window in enumerate(windows):
-            self._describe(number, window)
-            self._rings.append(_rows(0, _LINE))
-            self._tables.append([])
-            self._plant(number, _NO_ROWS, kernel.NEVER)
+        for window, kinds in zip(windows, indexes, strict=True):
+            self._add(window, kinds)
+
+    def _add(self, window: Window, kinds: int) -> None:
+        """Makes another store, without rows; its descriptor is there."""
+        number = len(self._rings)
+        self._describe(number, window)
+        self._indexes.append(kinds | 1 << kernel.SPO)
+        self._rings.append(_rows(0, _LINE))
+        self._tables.append([])
+        self._plant(number, _NO_ROWS, kernel.NEVER)
 
     def index(self, indexes: Sequence[int], now: int) -> None:
         """Keeps these indexes from now on; all rows that are there enter them."""
         for number, kinds in enumerate(indexes):
-            self._indexes[number] = kinds | 1 << kernel.SPO
-            self._plant(number, self.live_rows(number), now)
+            self._reindex(number, kinds, now)
+
+    def _reindex(self, number: int, kinds: int, now: int) -> None:
+        rows = self._saved_rows(number)
+        self._indexes[number] = kinds | 1 << kernel.SPO
+        self._plant(number, rows, now)
+
+    def follow(
+        self,
+        windows: Sequence[Window],
+        places: Sequence[int],
+        indexes: Sequence[int],
+        now: int,
+        anew: Set[int],
+    ) -> None:
+        """Has the stores of another program: `places[k]` is which of the present ones store k was, or -1 for a new one.
+
+        Stores get indexes that they lack, and all rows enter them. In those of `anew`, all rows enter all indexes.
+        """
+        descriptors, rings, tables, kept = self.descriptors, self._rings, self._tables, self._indexes
+        self.descriptors = np.zeros((max(len(windows), 1), kernel.FIELDS), np.int64)
+        address_of(self.descriptors)
+        self._rings, self._tables, self._indexes = [], [], []
+        for number, (window, place, kinds) in enumerate(zip(windows, places, indexes, strict=True)):
+            if place < 0:
+                self._add(window, kinds)
+                continue
+            self.descriptors[number] = descriptors[place]
+            self._rings.append(rings[place])
+            self._tables.append(tables[place])
+            self._indexes.append(kept[place])
+            if number in anew or kinds & ~self._indexes[number]:
+                self._reindex(number, kinds | self._indexes[number], now)
+
+    def set_generations(self, use: bool) -> None:
+        """Begins or ends to distinguish generations. The rows that are there when that begins are of generation 0."""
+        if use == self.has_generations:
+            return
+        rows = [self._saved_rows(number) for number in range(len(self))]
+        self.has_generations = use
+        for number, kept in enumerate(rows):
+            kept[:, kernel.ROW_LOW :] = 0
+            self._plant(number, kept, kernel.NEVER)
+
+    def all_serve(self, number: int, generation: int, now: int) -> bool:
+        """Whether every row of a store that ends after `now` serves all generations up to this."""
+        rows = self._saved_rows(number)
+        rows = rows[rows[:, kernel.ROW_TO] > now]
+        return bool(((rows[:, kernel.ROW_LOW] == 0) & (rows[:, kernel.ROW_HIGH] >= generation)).all())
+
+    def _saved_rows(self, number: int) -> NDArray[np.int64]:
+        """The rows of one store, oldest first, without links: the triple, its interval and time, its generations."""
+        kept = np.zeros((self._live(number), kernel.ROW_CELLS), np.int64)
+        rows = self.live_rows(number)
+        kept[:, : kernel.ROW_LOW] = rows[:, : kernel.ROW_LOW]
+        if self.has_generations:
+            cell = int(self.descriptors[number, kernel.GENERATIONS])
+            generations = rows.view(np.uint32)[:, cell : cell + 2].astype(np.int64)
+            kept[:, kernel.ROW_LOW] = generations[:, 0] >> kernel.INDEXES
+            kept[:, kernel.ROW_HIGH] = generations[:, 1]
+        return kept
 
     def _plant(self, number: int, rows: NDArray[np.int64], now: int) -> None:
         """Gives a store a new ring and new indexes, with those of some rows that end after `now`."""
@@ -74,7 +141,8 @@ class WindowStores:
         rows = _in_order(rows[rows[:, kernel.ROW_TO] > now])
         kinds = self._kinds(number)
         links = kernel.FIRST_LINK + len(kinds)
-        fields[kernel.STRIDE] = max(_LINE, 8 * -(-links // 2))
+        fields[kernel.GENERATIONS] = links if self.has_generations else 0
+        fields[kernel.STRIDE] = max(_LINE, 8 * -(-(links + 2 * self.has_generations) // 2))
         fields[kernel.TAIL] = fields[kernel.HEAD]
         fields[kernel.HAS], fields[kernel.ENDED] = self._indexes[number], 0
         self._place_ring(number, _rows(_ring_size(len(rows)), int(fields[kernel.STRIDE])))
@@ -150,7 +218,7 @@ class WindowStores:
     def keep(self, number: int, predicates: NDArray[np.int64] | None) -> None:
         """Lets go of the rows of a store that have other predicates than these."""
         if predicates is not None:
-            rows = self.live_rows(number)
+            rows = self._saved_rows(number)
             kept = np.isin(rows[:, kernel.ROW_P], predicates)
             if not kept.all():
                 self._plant(number, rows[kept], kernel.NEVER)
@@ -159,9 +227,9 @@ class WindowStores:
         """Leaves behind the rows that deletes have ended, where these are half of a store."""
         parts = self._parts(number)
         ended = sum(np.count_nonzero(part[:, kernel.ROW_TO] <= now) for part in parts)
-        if 2 * ended < self._live(number):
+        if not ended or 2 * ended < self._live(number):
             return False
-        self._plant(number, self.live_rows(number), now)
+        self._plant(number, self._saved_rows(number), now)
         return True
 
     def _fit(self, number: int) -> None:
@@ -215,15 +283,17 @@ class WindowStores:
     def state(self) -> State:
         """The rows of each store, without links: indexes are made anew when they are restored."""
         return {
-            "rows": [self.live_rows(number)[:, : kernel.ROW_TIME + 1] for number in range(len(self))],
+            "rows": [self._saved_rows(number) for number in range(len(self))],
+            "has_generations": self.has_generations,
             "events": self.descriptors[:, kernel.EVENT],
         }
 
-    def restore(self, state: State) -> None:
-        """Holds what saved stores held."""
-        for number, rows in enumerate(state["rows"]):
-            self._plant(number, rows, kernel.NEVER)
-        self.descriptors[:, kernel.EVENT] = state["events"]
+    def restore(self, state: State, places: Sequence[int]) -> None:
+        """Holds what saved stores held; `places[k]` is the number that store k had there."""
+        self.has_generations = state["has_generations"]
+        for number, place in enumerate(places):
+            self._plant(number, state["rows"][place], kernel.NEVER)
+            self.descriptors[number, kernel.EVENT] = state["events"][place]
 
     def __len__(self) -> int:
         return len(self._rings)

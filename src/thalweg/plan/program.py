@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,7 +32,7 @@ from thalweg.plan.shapes import FEW_QUERIES, Shape, Unit, shapes_of
 
 Ints = NDArray[np.int64]
 Interner = Callable[[bytes], int]
-StoreKey = tuple[tuple[str, ...], Window]
+StoreKey = tuple[tuple[str, ...], Window, int]
 _Signature = tuple[int, int, tuple[int, ...]]  # store, mask of constant positions, their ids
 
 
@@ -80,31 +80,42 @@ class Program:
     members: Ints
     fan: int
     """The most units that one solution belongs to."""
+    width: int
+    """The most variables that a unit shows."""
     variables: int
     depth: int
     constants: Ints
     shared: int
     """The most units that share a plan."""
+    needs: Mapping[_Signature, int] = field(default_factory=dict)
+    """By signature of a pattern, the indexes that triples which fit it have to be in."""
 
 
-def store_key(source: Source) -> StoreKey:
-    """What makes two sources share a store: the same streams under a window of the same content."""
+def store_key(source: Source, epoch: int = 0) -> StoreKey:
+    """What makes two sources share a store: the same streams under a window of the same content.
+
+    A window by count begins to count when its query is registered, so that it has the `epoch` of its query: queries
+    between which rows came have different ones.
+    """
     window = source.window
-    return (tuple(sorted(source.streams)), window.content if isinstance(window, Range | Count) else window)
+    streams = tuple(sorted(source.streams))
+    if isinstance(window, Count):
+        return (streams, window.content, epoch)
+    return (streams, window.content if isinstance(window, Range) else window, 0)
 
 
 def counted_stores(keys: Sequence[StoreKey]) -> list[int]:
     """The stores of windows by count; in a program, their feeds follow those of the streams."""
-    return [k for k, (_, window) in enumerate(keys) if isinstance(window, Count)]
+    return [k for k, (_, window, _) in enumerate(keys) if isinstance(window, Count)]
 
 
-def wanted_predicates(queries: Sequence[Query], key: StoreKey, intern: Interner) -> Ints | None:
-    """The predicates of the patterns that read a store, or None where one of them takes any."""
+def wanted_predicates(queries: Iterable[tuple[Query, int]], key: StoreKey, intern: Interner) -> Ints | None:
+    """The predicates of the patterns of queries (with their epochs) that read a store; None: one takes any."""
     terms = {
         pattern.p
-        for query in queries
+        for query, epoch in queries
         for pattern in query.patterns
-        if store_key(query.sources[pattern.source]) == key
+        if store_key(query.sources[pattern.source], epoch) == key
     }
     if not all(isinstance(term, Const) for term in terms):
         return None
@@ -117,26 +128,36 @@ def compile_program(
     intern: Interner,
     gone: Collection[int] = (),
     statistics: Statistics | None = None,
+    epochs: Sequence[int] = (),
+    stores: Sequence[StoreKey] = (),
 ) -> Program:
-    """Lays out the plans of `queries`; constants become ids by `intern`.
+    """Lays out the plans of `queries`, which have `epochs` (0 if not given); constants become ids by `intern`.
+
+    `stores` are those that there are anyway, which come first.
 
     The numbers of queries that are `gone` keep their place and their stores, but nothing is matched for them.
     `statistics` are the measured fan-outs of the data.
     """
     statistics = statistics or Statistics()
-    keys = tuple(dict.fromkeys(store_key(source) for query in queries for source in query.sources))
+    epochs = epochs or [0] * len(queries)
+    read = [
+        [store_key(source, epoch) for source in query.sources]
+        for query, epoch in zip(queries, epochs, strict=True)
+    ]
+    keys = tuple(dict.fromkeys([*stores, *(key for own in read for key in own)]))
+    places = {key: place for place, key in enumerate(keys)}
     units = tuple(unit for number, query in enumerate(queries) for unit in units_of(number, query))
-    stores = [[keys.index(store_key(query.sources[p.source])) for p in query.patterns] for query in queries]
+    stored = [
+        [places[own[p.source]] for p in query.patterns] for query, own in zip(queries, read, strict=True)
+    ]
     # A shared plan walks rows of any constant: beside a hub, each unit is better off by itself.
-    shapes = shapes_of(units, queries, stores, share=len(queries) > FEW_QUERIES and not statistics.hubs)
-    layout = _Layout(units, queries, stores, intern, len(keys))
+    shapes = shapes_of(units, queries, stored, share=len(queries) > FEW_QUERIES and not statistics.hubs)
+    layout = _Layout(units, queries, stored, intern, len(keys))
     for shape in shapes:
         layout.add(shape, statistics, [unit for unit in shape.units if units[unit].query not in gone])
     entries, dispatch, wild, others = layout.dispatch()
     counted = counted_stores(keys)
-    feeds = [
-        [k for k, (read, _) in enumerate(keys) if stream in read and k not in counted] for stream in streams
-    ]
+    feeds = [[k for k, key in enumerate(keys) if stream in key[0] and k not in counted] for stream in streams]
     known, values = layout.known_values()
     return Program(
         streams=tuple(streams),
@@ -156,10 +177,12 @@ def compile_program(
         values=values,
         members=np.array(layout.members or [-1], np.int64),
         fan=layout.fan,
+        width=max((len(unit.shown) for unit in units), default=0),
         variables=max((len(shape.variables) + len(shape.parameters) for shape in shapes), default=0),
         depth=max((len(query.patterns) for query in queries), default=1),
         constants=np.array(sorted(layout.constants), np.int64),
         shared=max((len(shape.units) for shape in shapes), default=1),
+        needs={signature: layout.needs.get(signature, 1) for signature in layout.signatures},
     )
 
 
