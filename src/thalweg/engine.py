@@ -365,12 +365,13 @@ class Session:
         names = [stream] if stream is not None else self.source_streams
         for name in names:
             state = self._stream(name)
+            later = time > state.watermark
             state.watermark = max(state.watermark, time)
             if name in self._retained:
                 self._retained[name].add(Rows.empty(), state.watermark)
             for home in self._sets:
                 if name in home.streams:
-                    if home.awaits_start:
+                    if later and home.awaits_start:
                         home.open(time)
                     home.push(name, None, state.clock, state.watermark)
         self._run([home for home in self._sets if not set(names).isdisjoint(home.streams)])

@@ -240,7 +240,8 @@ class Feed:
         """The watermark of all streams."""
         self.session.advance(at_argument(t))
         for emitted in self.emitted:
-            emitted.opened = min(emitted.opened, t)
+            if any(self.watermarks[stream] < t for stream in emitted.query.query.streams):
+                emitted.opened = min(emitted.opened, t)
         for stream in self.watermarks:
             self._came(stream, t)
 
