@@ -16,7 +16,8 @@ from thalweg.plan.svg import svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLANS = sorted((Path(__file__).parents[2] / "golden" / "plans").glob("*.rq"))
-HOSTILE = r"""SELECT * FROM STREAM <http://ex/s> [RANGE 1s] { ?x <http://ex/p?a=1&b=#'> "\"</text><br/>&lt;]\n--> `%%{x}%%` #quot; \\l \\N"
+HOSTILE = r"""SELECT * FROM STREAM <http://ex/s> [RANGE 1s] {
+    ?x <http://ex/p?a=1&b=#'> "\"</text><br/>&lt;]\n--> `%%{x}%%` #quot; \\l \\N"
     OPTIONAL { ?x ?y "]]>;\t\u0001\uFFFE" } }"""
 
 
