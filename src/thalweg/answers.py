@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,20 @@ class Late:
     watermark: int
     event: int
     reason: str
+
+
+class Memory(TypedDict):
+    """Bytes that a session has allocated, by purpose."""
+
+    windows: int
+    """Rows of windows, and their indexes."""
+    answers: int
+    """What operators and views wait for or keep, and the parts of products."""
+    output: int
+    """The buffer in which solutions leave the kernel."""
+    terms: int
+    operators: dict[str, int]
+    """The part of `answers` that operators have, by their names, summed over queries."""
 
 
 @dataclass

@@ -57,6 +57,15 @@ class OnError(StrEnum):
     FAIL = "fail"
 
 
+class Drawing(StrEnum):
+    """How `explain` shows a plan."""
+
+    TEXT = "text"
+    DOT = "dot"
+    MERMAID = "mermaid"
+    SVG = "svg"
+
+
 QueryFile = Annotated[str, typer.Argument(metavar="QUERY.rq", help="A file with the query, or - for stdin.")]
 
 
@@ -229,12 +238,15 @@ def explain(
     shards: Annotated[
         int, typer.Option(metavar="N", min=1, help="Show how the query is spread over up to N shards.")
     ] = 1,
+    format: Annotated[
+        Drawing, typer.Option(help="Print a text, or draw the plan: for Graphviz, for Mermaid, or as SVG.")
+    ] = Drawing.TEXT,
 ) -> None:
     """Show how a query is parsed and how it will be run."""
     parsed = parse_file(query, default=stream or "urn:thalweg:stream")
     from thalweg.plan.explain import explain as explained
 
-    print(explained(parsed, shards))
+    print(explained(parsed, shards, format=format.value))
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.answers import ContinuousQuery, Late, Stats, Stream
+from thalweg.answers import ContinuousQuery, Late, Memory, Stats, Stream
 from thalweg.errors import UsageError, warn
 from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, FOREVER, INSERT
@@ -513,18 +513,25 @@ class Session:
     @property
     def nbytes(self) -> int:
         """The memory of windows, views and terms."""
-        return sum(self.memory().values())
+        found = self.memory()
+        return found["windows"] + found["answers"] + found["output"] + found["terms"]
 
-    def memory(self) -> dict[str, int]:
-        """Bytes allocated: windows (rows and their indexes, and retained rows), answers (what views wait for or count,
-        and the parts of products), output (the buffer in which solutions leave the kernel), terms. Partial matches are
-        not stored at all.
-        """
+    def memory(self) -> Memory:
+        """Bytes allocated, by purpose. Partial matches are not stored at all."""
         windows = sum(home.window_bytes for home in self._sets)
         windows += sum(retained.nbytes for retained in self._retained.values())
         answers = sum(home.answer_bytes for home in self._sets)
         output = sum(home.output_bytes for home in self._sets)
-        return {"windows": windows, "answers": answers, "output": output, "terms": self.arena.nbytes}
+        operators: Counter[str] = Counter()
+        for home in self._sets:
+            operators.update(home.operator_bytes())
+        return {
+            "windows": windows,
+            "answers": answers,
+            "output": output,
+            "terms": self.arena.nbytes,
+            "operators": dict(operators),
+        }
 
     @property
     def live_triples(self) -> int:

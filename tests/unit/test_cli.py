@@ -290,6 +290,15 @@ def test_explain_shows_how_a_query_is_read(thalweg, tmp_path):
     assert thalweg("explain", "bare.rq").code == 0
 
 
+@pytest.mark.parametrize(
+    ("format", "start"), [("dot", "digraph {"), ("mermaid", "flowchart BT"), ("svg", "<svg ")]
+)
+def test_explain_draws_a_plan(thalweg, format, start):
+    done = thalweg("explain", "friends.rq", "--format", format)
+    assert done.code == 0
+    assert done.out.startswith(start)
+
+
 def test_a_query_can_come_from_the_standard_input(thalweg, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"SELECT * { ?x ex:p ?y }")))
     assert "the input:1:15: unknown prefix" in thalweg("explain", "-").err

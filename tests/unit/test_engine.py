@@ -351,5 +351,24 @@ def test_memory_is_reported_by_purpose():
     session = tw.Session()
     session.register(select("?x :p ?y . ?z :q ?w"))
     session.push(S, at=0, graph=triple("a", "p", "b"))
-    assert set(session.memory()) == {"windows", "answers", "output", "terms"}
-    assert session.nbytes == sum(session.memory().values())
+    memory = session.memory()
+    assert set(memory) == {"windows", "answers", "output", "terms", "operators"}
+    assert session.nbytes == sum(memory[part] for part in ("windows", "answers", "output", "terms"))
+
+
+def test_the_memory_of_operators_is_reported_by_their_names():
+    session = tw.Session()
+    body = "?x :p ?y OPTIONAL { ?y :q ?z } FILTER(!BOUND(?z) || STRLEN(STR(?z)) > 2)"
+    queries = [session.register(select(body, head=f"SELECT {form} *")) for form in ("", "DISTINCT")]
+    before = session.memory()["operators"]
+    assert set(before) == {"timeline", "co-group", "filter", "distinct"}
+    for k in range(2000):
+        session.push(S, at=0, graph=f"{triple(f'a{k}', 'p', f'b{k}')}\n{triple(f'b{k}', 'q', f'long{k}')}")
+    memory = session.memory()
+    # Three leaves wait for their ends, keys and optional rows are in two co-groups, and rows in one set.
+    for name, least in (("timeline", 32), ("co-group", 64), ("filter", 8), ("distinct", 16)):
+        assert memory["operators"][name] > before[name] + 2000 * least, name
+    assert sum(memory["operators"].values()) <= memory["answers"]
+    session.unregister(queries[1])
+    assert "distinct" not in session.memory()["operators"]
+    assert session.memory()["operators"]["co-group"] < memory["operators"]["co-group"]

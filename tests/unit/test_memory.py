@@ -61,7 +61,8 @@ def burst(
 def sizes(session: Session) -> dict[str, int]:
     """The parts of a session that are larger than those of an idle one."""
     limits = {"windows": FEW, "answers": FEW, "output": FEW, "terms": FEW_TERMS}
-    return {part: size for part, size in session.memory().items() if size > limits[part]}
+    memory = session.memory()
+    return {part: memory[part] for part, limit in limits.items() if memory[part] > limit}
 
 
 def slow_events(session: Session, queries: list[ContinuousQuery], begin: int) -> None:

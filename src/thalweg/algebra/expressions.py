@@ -53,7 +53,7 @@ class Variable:
             raise ValueError(f"a variable's name is written without its mark, not {self.name!r}")
 
     def __str__(self) -> str:
-        return f"?{self.name}"
+        return self.name if self.name.startswith("_:") else f"?{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,14 +31,12 @@ from thalweg.algebra.nodes import (
     Node,
     Project,
     Union,
-    children,
     leaves,
     spine,
     transform,
-    with_children,
 )
 from thalweg.algebra.query import Query
-from thalweg.algebra.scope import scope_of
+from thalweg.algebra.scope import scope_of, transform_groups
 from thalweg.algebra.terms import Const, Pattern, Term, Var
 
 
@@ -93,41 +91,28 @@ def _conditions(node: Node) -> tuple[Node, list[Filter]]:
 def find_unbound_conditions(root: Node) -> Node:
     """Find filters that need a variable which nothing binds: to compare it is an error, so that none of them holds."""
 
-    def change(node: Node, visible: frozenset[str]) -> Node:
+    def change(node: Node, outer: frozenset[str]) -> Node:
         if not isinstance(node, Filter):
             return node
-        unbound = needed_for_truth(node.condition) - visible - set(scope_of(node.input).possible)
+        unbound = needed_for_truth(node.condition).difference(scope_of(node.input).possible, outer)
         if not unbound:
             return node
         reason = f"?{min(unbound)} is bound by no pattern of the group of this filter"
         return Empty(node.input, f"{reason} (line {node.line}:{node.column})")
 
-    return _transform(root, change, frozenset())
-
-
-def _transform(node: Node, change: Callable[[Node, frozenset[str]], Node], visible: frozenset[str]) -> Node:
-    """The tree with each node changed, from the bottom up; with the variables that are visible from outside it."""
-    inputs = list(children(node))
-    if isinstance(node, Exists):
-        outer = visible | set(scope_of(node.left).possible)
-        inputs = [_transform(node.left, change, visible), _transform(node.right, change, outer)]
-    else:
-        # A sub-SELECT has a scope of its own.
-        seen = visible.intersection(node.names) if isinstance(node, Project) else visible
-        inputs = [_transform(below, change, seen) for below in inputs]
-    return change(with_children(node, tuple(inputs)), visible)
+    return transform_groups(root, change)
 
 
 def join_what_must_be_bound(root: Node) -> Node:
     """Make an OPTIONAL a join where a filter above needs one of its variables: a left solution alone never passes."""
 
-    def change(node: Node, visible: frozenset[str]) -> Node:
+    def change(node: Node, outer: frozenset[str]) -> Node:
         if not isinstance(node, Filter):
             return node
-        below = _forced(node.input, needed_for_truth(node.condition) - visible, node)
+        below = _forced(node.input, needed_for_truth(node.condition) - outer, node)
         return node if below is node.input else replace(node, input=below)
 
-    return _transform(root, change, frozenset())
+    return transform_groups(root, change)
 
 
 def _forced(node: Node, needed: frozenset[str], filter: Filter) -> Node:
@@ -184,12 +169,10 @@ def _pushed(node: Filter) -> Node:
         case Extend():
             if below.name not in used:
                 return replace(below, input=over(below.input))
-        case Project():
-            hidden = set(scope_of(below.input).possible).difference(below.names)
-            if used.isdisjoint(hidden):
+        case Project() | Distinct():
+            # Inside EXISTS the condition may use variables of the outer group, which a sub-SELECT does not see.
+            if used.issubset(scope_of(below).possible):
                 return replace(below, input=over(below.input))
-        case Distinct():
-            return replace(below, input=over(below.input))
     return node
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from thalweg.algebra.nodes import (
@@ -21,6 +22,8 @@ from thalweg.algebra.nodes import (
     Project,
     Union,
     Values,
+    children,
+    with_children,
 )
 
 TRIPLE = ("subject", "predicate", "object")
@@ -89,3 +92,18 @@ def scope_of(node: Node) -> Scope:
             return Scope((), frozenset())
         case Construct():
             return Scope(TRIPLE, frozenset(TRIPLE))
+
+
+def transform_groups(
+    node: Node, change: Callable[[Node, frozenset[str]], Node], outer: frozenset[str] = frozenset()
+) -> Node:
+    """The tree with each node changed, from the bottom up.
+
+    `change` also takes the variables of outer groups that are visible at the node because it is inside EXISTS.
+    """
+    inputs = [transform_groups(below, change, outer) for below in children(node)[:1]]
+    if isinstance(node, Exists):
+        inputs.append(transform_groups(node.right, change, outer.union(scope_of(node.left).possible)))
+    else:
+        inputs += [transform_groups(below, change, outer) for below in children(node)[1:]]
+    return change(with_children(node, tuple(inputs)), outer)

@@ -64,7 +64,9 @@ def held(report: Report, stream: Encoded, window: int) -> None:
         live = max(1, session.live_triples)
         arena = session.arena
         rows = (session.nbytes - arena.nbytes) / live
-        split = ", ".join(f"{part} {size / live:.0f}" for part, size in session.memory().items())
+        parts = session.memory()
+        by_purpose = {part: parts[part] for part in ("windows", "answers", "output", "terms")}
+        split = ", ".join(f"{part} {size / live:.0f}" for part, size in by_purpose.items())
         note = f"{live:,} live; {split}"
         report.add("bytes", f"{name}, a live triple", rows, "bytes", target=150, at_most=True, note=note)
         text_bytes = int(arena.head[USED]) - RECORD * len(arena)

@@ -12,6 +12,7 @@ All operators have one protocol and keep the same laws (`tests/unit/operators/te
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,7 @@ from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 from thalweg.operators.timeline import Timeline
 from thalweg.plan.compile import plan_of
-from thalweg.plan.physical import Constants, Physical, Scan, inputs_of
+from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
@@ -54,6 +55,7 @@ class _Stage:
     """An operator, its place in the plan, and what it takes: below 0 an input, else the result of a stage."""
 
     place: str
+    name: str
     operator: Operator
     takes: list[int]
 
@@ -95,7 +97,7 @@ class Pipeline:
                 self._inputs.append(_Input(-1, len(node.names), [], table_of(node, arena)))
                 return -len(self._inputs)
         takes = [self._build(one, query, arena, f"{place}.{k}") for k, one in enumerate(inputs_of(node))]
-        self._stages.append(_Stage(place, operator_of(node, query, arena), takes))
+        self._stages.append(_Stage(place, NAMES[type(node)], operator_of(node, query, arena), takes))
         return len(self._stages) - 1
 
     @property
@@ -226,5 +228,14 @@ class Pipeline:
     @property
     def nbytes(self) -> int:
         """The memory of what waits or is kept."""
-        asked = sum(condition.nbytes for one in self._inputs for condition in one.conditions)
-        return self._timeline.nbytes + asked + sum(operator.nbytes for operator in self._operators)
+        return self.memory().total()
+
+    def memory(self) -> Counter[str]:
+        """The memory of what waits (the timeline) or is kept, by the names of operators."""
+        found = Counter({"timeline": self._timeline.nbytes})
+        for one in self._inputs:
+            for condition in one.conditions:
+                found["filter"] += condition.nbytes
+        for stage in self._stages:
+            found[stage.name] += stage.operator.nbytes
+        return found

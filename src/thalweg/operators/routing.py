@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -212,6 +213,13 @@ class Routes:
         """The memory of views and products."""
         views = sum(view.nbytes for _, view in self.active())
         return views + sum(product.nbytes for product in self._products.values())
+
+    def operator_bytes(self) -> Counter[str]:
+        """The memory of the pipelines of all queries, by the names of operators."""
+        found: Counter[str] = Counter()
+        for _, view in self.active():
+            found.update(view.memory())
+        return found
 
     def state(self) -> State:
         """The state of views and products."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -417,6 +418,10 @@ class Streamset:
     def answer_bytes(self) -> int:
         """The memory of what pipelines and views keep, and of the parts of products."""
         return self._routes.nbytes + self._counts.nbytes
+
+    def operator_bytes(self) -> Counter[str]:
+        """The memory of the operators of all queries, by their names."""
+        return self._routes.operator_bytes()
 
     # Saving
 

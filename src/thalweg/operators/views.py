@@ -6,7 +6,7 @@ possibly in parts. RSTREAM, ISTREAM and DSTREAM emit an instant once, when it is
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -221,6 +221,10 @@ class View:
     def nbytes(self) -> int:
         """The memory of what waits or is counted."""
         return self._pipeline.nbytes
+
+    def memory(self) -> Counter[str]:
+        """The memory of the pipeline, by the names of operators."""
+        return self._pipeline.memory()
 
     def state(self) -> State:
         """Everything that is still to be emitted or needed for it."""

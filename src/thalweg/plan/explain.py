@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
+from thalweg.algebra.printing import tree
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Var
 from thalweg.algebra.windows import ELEMENTS, Count, Now, Range, Report, Unbounded, Window, show_duration
+from thalweg.errors import UsageError
 from thalweg.instants import show_instant
+from thalweg.plan.compile import plan_of
 from thalweg.plan.delta import INDEX_NAMES, components, plan_component
+from thalweg.plan.describe import Describer, columns
+from thalweg.plan.drawing import draw
+from thalweg.plan.physical import inputs_of
 from thalweg.plan.program import store_key
 from thalweg.plan.shares import plan_shares
 
+FORMATS = ("text", "dot", "mermaid", "svg")
 
-def explain(query: Query, shards: int = 1) -> str:
+
+def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
     """A page about a query: language, windows, patterns, delta plans, what reaches the output and when, and how it is
-    spread over shards.
+    spread over shards. Of a query with operators, also the logical tree and the physical plan.
+
+    As `dot`, `mermaid` or `svg`: a drawing of the logical tree and the physical plan.
     """
+    if format not in FORMATS:
+        raise UsageError(f"unknown format {format!r}: it is one of {', '.join(FORMATS)}")
+    if format != "text":
+        about = [*_output(query), *([] if query.empty else _shards(query, shards))]
+        return draw(query, [line for line in about if line.startswith(("output", "shards"))], format)
     lines = [f"language   {query.language}"]
     lines += _sources(query)
     if query.empty is not None:
         lines.append(f"answer     always empty: {query.empty}")
         return "\n".join([*lines, *_output(query)])
-    lines += _patterns(query)
-    lines += _plans(query)
+    if query.flat:
+        lines += _patterns(query)
+        lines += _plans(query, range(len(query.patterns)))
+    else:
+        lines += _trees(query)
     lines += _output(query)
     lines.append("work       incremental: each triple costs what it joins with, not what the window holds")
     lines += _shards(query, shards)
@@ -127,9 +147,32 @@ def _patterns(query: Query) -> list[str]:
     return lines + [f"fixed      ?{name} is {value}" for name, value in query.fixed]
 
 
-def _plans(query: Query) -> list[str]:
+def _trees(query: Query) -> list[str]:
+    """The logical tree, the physical plan over leaves, and how the kernel matches each leaf."""
+    lines = ["logical", *(f"  {line}" for line in tree(query.root, sources=len(query.sources) > 1))]
+    lines += _patterns(query)
+    lines += ["physical", *(f"  {line}" for line in _operators(query))]
+    for number, leaf in enumerate(plan_of(query).leaves):
+        numbers = ", ".join(map(str, leaf.patterns))
+        noun = "pattern" if len(leaf.patterns) == 1 else "patterns"
+        lines.append(f"leaf {number}     {noun} {numbers} in the kernel; shows {columns(leaf.shown)}")
+        lines += [f"  {line}" for line in _plans(query, leaf.patterns)]
+    return lines
+
+
+def _operators(query: Query) -> Iterator[str]:
+    """The physical plan, one operator a line, inputs indented."""
+    describer = Describer(query)
+    pending = [(describer.plan.root, 0)]
+    while pending:
+        node, depth = pending.pop()
+        yield "  " * depth + "; ".join(describer.operator(node))
+        pending.extend((below, depth + 1) for below in reversed(inputs_of(node)))
+
+
+def _plans(query: Query, patterns: Sequence[int]) -> list[str]:
     lines = []
-    parts = components(query, range(len(query.patterns)))
+    parts = components(query, patterns)
     for number, part in enumerate(parts):
         if len(parts) > 1:
             lines.append(f"part {number}     {_kind(query, part)}: patterns {', '.join(map(str, part))}")
@@ -152,6 +195,8 @@ def _kind(query: Query, part: tuple[int, ...]) -> str:
 
 def _output(query: Query) -> list[str]:
     shown = " ".join(f"?{name}" for name in query.columns) or "(no variables)"
+    if query.ask:
+        shown = "one row without variables, while there is a solution"
     distinct, one = "DISTINCT " if query.distinct else "", "solution"
     if query.template is not None:
         distinct, one = "the graph of ", "triple"

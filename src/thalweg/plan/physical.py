@@ -156,6 +156,21 @@ Physical = (
     Scan | Constants | Select | Compute | Rename | Compatible | Expand | Merge | CoGroup | Distinct | Template
 )
 
+NAMES: dict[type, str] = {
+    Scan: "leaf",
+    Constants: "constants",
+    Select: "filter",
+    Compute: "bind",
+    Rename: "columns",
+    Compatible: "compatible",
+    Expand: "values",
+    Merge: "union",
+    CoGroup: "co-group",
+    Distinct: "distinct",
+    Template: "template",
+}
+"""What people call the operators: in `explain` and in `Session.memory()`."""
+
 
 @dataclass(frozen=True)
 class Plan:
