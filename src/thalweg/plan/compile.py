@@ -184,6 +184,18 @@ class _Compiler:
         scan = Scan(number, (*self.lead, *basic.names), basic.conditions)
         return scan if whole else self._with_fixed(scan, basic.fixed)
 
+    def _narrowed(self, node: Physical, names: tuple[str, ...]) -> Physical:
+        """The rows with these columns; the kernel shows no others where nothing needs them."""
+        if isinstance(node, Scan) and set(names).issuperset(
+            name for condition in node.conditions for name in variables_of(condition)
+        ):
+            leaf = list(self.leaves)[node.leaf]
+            shown = tuple(name for name in names if name in leaf.shown)
+            if (*self.lead, *shown) == names:
+                number = self.leaves.setdefault(Leaf(leaf.patterns, shown), len(self.leaves))
+                return Scan(number, names, node.conditions)
+        return arranged(node, names)
+
     def _with_fixed(self, node: Physical, values: tuple[tuple[str, Const], ...]) -> Physical:
         for name, value in values:
             node = Compute(node, name, Constant(value))
@@ -234,7 +246,7 @@ class _Compiler:
         match node:
             case Filter():
                 inner = self._correlated(below[0], base, visible=visible)
-                return None if inner is None else Select(inner, node.condition)
+                return None if inner is None else _selected(inner, node.condition)
             case Extend() if node.name not in base.bound:
                 inner = self._correlated(below[0], base, visible=visible)
                 return None if inner is None else Compute(inner, node.name, node.expression)
@@ -274,7 +286,7 @@ class _Compiler:
             if not made:
                 continue
             input, rule, added = made
-            inputs.append(arranged(input, (*scan.names, *added)))
+            inputs.append(self._narrowed(input, (*scan.names, *added)))
             rules.append(rule)
             names += added if not rule.startswith("mark") else [mark_of(branch.node)]
         if len(inputs) == 1:
@@ -309,7 +321,7 @@ class _Compiler:
             return None
         if isinstance(node, LeftJoin):
             if node.condition is not None:
-                input = Select(input, node.condition)
+                input = _selected(input, node.condition)
             return input, "left", tuple(name for name in scope.possible if name not in core.bound)
         if isinstance(node, Minus):
             return input, "anti", ()
@@ -358,6 +370,17 @@ class _Compiler:
                 certain |= scope.certain
         assert result is not None
         return result
+
+
+def _selected(node: Physical, condition: Expression) -> Physical:
+    """The rows that fulfil a condition; it is asked of solutions before they wait, if it can be."""
+    if (
+        isinstance(node, Scan)
+        and set(node.names).issuperset(variables_of(condition))
+        and not is_volatile(condition)
+    ):
+        return replace(node, conditions=(*node.conditions, condition))
+    return Select(node, condition)
 
 
 def _pruned(root: Physical, leaves: list[Leaf]) -> Plan:
