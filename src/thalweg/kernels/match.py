@@ -89,7 +89,6 @@ from thalweg.kernels.layout import (
     STEP_TERMS,
     STEPS,
     STORES,
-    UNIT_GENERATIONS,
     UNTIL,
     VALUES,
     VARIABLES,
@@ -135,8 +134,12 @@ def match(
     context,
     cursor,
     counters,
+    ranged,
 ):
-    """Runs the rows of a batch, in order, through stores and delta plans; answers DONE, FULL or GROW."""
+    """Runs the rows of a batch, in order, through stores and delta plans; answers DONE, FULL or GROW.
+
+    `ranged` is None unless there are generations: then Numba compiles no code for them.
+    """
     i = cursor[AT_ROW]
     f = cursor[AT_FEED]
     r = cursor[AT_RANGE]
@@ -178,7 +181,6 @@ def match(
     frames = context[STACK]
     all_lookaheads = context[LOOKAHEAD]
     vars = context[VARIABLES]
-    ranged = context[UNIT_GENERATIONS] != 0
     generations = context[ROW_GENERATIONS]
     # A solution may belong to several units: it is written for all of them or not yet.
     room = context[OUT_ROOM] - context[FAN]
@@ -221,7 +223,7 @@ def match(
                 continue
             if op[i] == INSERT:
                 indexes = load64(lookahead, LOOKAHEAD_INDEXES) | 1
-                if ranged:
+                if ranged is not None:
                     generation = load64(generations, i)
                     number, start, high = insert_part(
                         desc, indexes, time[i], event[i], s, p, o, low, generation
@@ -248,7 +250,7 @@ def match(
                     if load64(ends, signature) < end:
                         store64(ends, signature, end)
             else:
-                if ranged:
+                if ranged is not None:
                     generation = load64(generations, i)
                     number, high = delete_part(desc, op[i], time[i], event[i], s, p, o, low, generation)
                     if number == FULL_ROWS:
@@ -300,7 +302,17 @@ def match(
                             stopped = True
                             break
                         written += emit_solution(
-                            at_context, node, written, event[i], weight, begin, end, graph[i], low, high
+                            at_context,
+                            node,
+                            written,
+                            event[i],
+                            weight,
+                            begin,
+                            end,
+                            graph[i],
+                            low,
+                            high,
+                            ranged,
                         )
                         e += 1
                         continue
@@ -310,7 +322,7 @@ def match(
                     store64(frames, 1, begin)
                     store64(frames, 2, end)
                     store64(frames, 3, step)
-                    if ranged:
+                    if ranged is not None:
                         store64(frames, 4, low)
                         store64(frames, 5, high)
                 while level >= 0:
@@ -337,7 +349,7 @@ def match(
                         continue
                     first_served = np.int64(0)
                     last_served = np.int64(0)
-                    if ranged:
+                    if ranged is not None:
                         first_served = max(load64(frame, 4), first_generation(target, row))
                         last_served = min(load64(frame, 5), last_generation(target, row))
                         if first_served > last_served:
@@ -357,6 +369,7 @@ def match(
                             graph[i],
                             first_served,
                             last_served,
+                            ranged,
                         )
                         continue
                     if load64(step, STEP_CHECKS) and not look_up_parameters(
@@ -375,7 +388,7 @@ def match(
                     store64(frame, 1, begin)
                     store64(frame, 2, end)
                     store64(frame, 3, step)
-                    if ranged:
+                    if ranged is not None:
                         store64(frame, 4, first_served)
                         store64(frame, 5, last_served)
                 if stopped:
@@ -394,7 +407,7 @@ def match(
             store64(desc, ENDED, load64(desc, ENDED) + 1)
         r = np.int64(-1)
         level = np.int64(-1)
-        if ranged and high < load64(generations, i):
+        if ranged is not None and high < load64(generations, i):
             low = high + 1  # younger units have another row of this triple, or none
             continue
         low = np.int64(0)

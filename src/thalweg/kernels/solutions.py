@@ -65,10 +65,10 @@ def write_solution(row, unit, event, weight, begin, end, graph, bound, shown):
 
 
 @njit(cache=True, nogil=True)
-def emit_solution(context, node, written, event, weight, begin, end, graph, low, high):
+def emit_solution(context, node, written, event, weight, begin, end, graph, low, high, ranged):
     """Writes a solution, behind those that are written, for every member that it belongs to; answers how many.
 
-    Where there are generations, these are the members with one from `low` to `high`.
+    Where there are generations (`ranged` is not None), these are the members with one from `low` to `high`.
     """
     bound = load64(context, VARIABLES)
     first, count = members_of(
@@ -81,12 +81,11 @@ def emit_solution(context, node, written, event, weight, begin, end, graph, low,
         bound,
     )
     row = load64(context, OUT) + written * load64(context, OUT_SIZE)
-    generations = load64(context, UNIT_GENERATIONS)
     others = np.int64(0)
     for member in range(first, first + count):
         unit = load64(load64(context, MEMBERS), member)
-        if generations != 0:
-            generation = load64(generations, unit)
+        if ranged is not None:
+            generation = load64(load64(context, UNIT_GENERATIONS), unit)
             if generation < low or generation > high:
                 others += 1
                 continue

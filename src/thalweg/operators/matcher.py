@@ -65,6 +65,7 @@ class Matcher:
                 self._context,
                 cursor,
                 self.counters,
+                None if self._generations is None else True,
             )
             if status == layout.GROW:
                 store, shortage = divmod(int(cursor[layout.DETAIL]), 16)
