@@ -71,6 +71,7 @@ class Pipeline:
         self._lead = int(query.per_event)
         self._inputs: list[_Input] = []
         self._stages: list[_Stage] = []
+        self._built: dict[int, int] = {}
         self._build(plan.root, query, arena, "0")
         self._operators = [stage.operator for stage in self._stages]
         self.width = len(plan.root.names) - self._lead
@@ -85,7 +86,12 @@ class Pipeline:
         self._timeline = Timeline(self._waiting)
 
     def _build(self, node: Physical, query: Query, arena: Arena, place: str) -> int:
-        """Lays out an operator and all below it; answers how it is taken."""
+        """Lays out an operator and all below it; answers how it is taken. One that several others take is one."""
+        if id(node) not in self._built:
+            self._built[id(node)] = self._lay_out(node, query, arena, place)
+        return self._built[id(node)]
+
+    def _lay_out(self, node: Physical, query: Query, arena: Arena, place: str) -> int:
         match node:
             case Scan():
                 salt = query.text.encode()

@@ -387,7 +387,15 @@ def _pruned(root: Physical, leaves: list[Leaf]) -> Plan:
     """The plan with the leaves that some operator reads."""
     used = sorted({one.leaf for one in walk(root) if isinstance(one, Scan)})
 
+    made: dict[int, Physical] = {}
+
     def renumbered(node: Physical) -> Physical:
+        # An operator that several others take stays one.
+        if id(node) not in made:
+            made[id(node)] = changed(node)
+        return made[id(node)]
+
+    def changed(node: Physical) -> Physical:
         match node:
             case Scan():
                 return replace(node, leaf=used.index(node.leaf))

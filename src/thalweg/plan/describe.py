@@ -36,6 +36,7 @@ _TIERS = {
 _RULES = {
     "rows": "rows",
     "left": "optional",
+    "outer": "optional",
     "semi": "if the key is there",
     "anti": "if the key is not there",
     "mark": "whether the key is there",
@@ -62,6 +63,10 @@ class Describer:
         elif isinstance(node, Scan):
             state = "state: solutions that wait for their begin or end"
         return (*does, f"gives {columns(node.names)}", state)
+
+    def again(self, node: Physical) -> tuple[str, ...]:
+        """An operator that has been described, where another takes it too."""
+        return (self._does(node)[0], f"gives {columns(node.names)}", "shared: the same operator as above")
 
     def _does(self, node: Physical) -> tuple[str, ...]:
         name = NAMES[type(node)]
@@ -120,7 +125,7 @@ def _inputs(node: CoGroup) -> list[str]:
 
 def _added(node: CoGroup, input: Physical, rule: str) -> str:
     """The columns that an input adds to the key."""
-    added = columns(input.names[node.key :], "") if rule in ("rows", "left") else ""
+    added = columns(input.names[node.key :], "") if rule in ("rows", "left", "outer") else ""
     return f", adds {added}" if added else ""
 
 

@@ -64,16 +64,21 @@ def physical(query: Query, notes: Sequence[str]) -> Graph:
         sources = dict.fromkeys(str(query.sources[pattern.source]) for pattern in read)
         return [f"{does} in the kernel", *sources, *map(str, read), *rest]
 
-    graph = _graph("physical plan", describer.plan.root, label, inputs_of)
+    graph = _graph("physical plan", describer.plan.root, label, inputs_of, describer.again)
     output = len(graph.labels)
     top = tuple(_short(re.sub(" +", " ", note)) for note in notes)
     return Graph(graph.title, (*graph.labels, top), (*graph.edges, (0, output)))
 
 
 def _graph(
-    title: str, root: N, label: Callable[[N], Sequence[str]], inputs: Callable[[N], Sequence[N]]
+    title: str,
+    root: N,
+    label: Callable[[N], Sequence[str]],
+    inputs: Callable[[N], Sequence[N]],
+    again: Callable[[N], Sequence[str]] | None = None,
 ) -> Graph:
-    """A tree as a graph; its root is node 0."""
+    """A tree as a graph; its root is node 0. With `again`, a node that several others take has its inputs once."""
+    drawn: set[int] = set()
     labels: list[tuple[str, ...]] = []
     edges: list[tuple[int, int]] = []
     pending: list[tuple[N, int]] = [(root, -1)]
@@ -81,6 +86,10 @@ def _graph(
         node, above = pending.pop()
         if above >= 0:
             edges.append((len(labels), above))
+        if again is not None and id(node) in drawn:
+            labels.append(tuple(map(_short, again(node))))
+            continue
+        drawn.add(id(node))
         pending.extend((below, len(labels)) for below in reversed(inputs(node)))
         labels.append(tuple(map(_short, label(node))))
     return Graph(title, tuple(labels), tuple(edges))

@@ -161,11 +161,16 @@ def _trees(query: Query) -> list[str]:
 
 
 def _operators(query: Query) -> Iterator[str]:
-    """The physical plan, one operator a line, inputs indented."""
+    """The physical plan, one operator a line, inputs indented; an operator that several others take, once."""
     describer = Describer(query)
+    shown: set[int] = set()
     pending = [(describer.plan.root, 0)]
     while pending:
         node, depth = pending.pop()
+        if id(node) in shown:
+            yield "  " * depth + "; ".join(describer.again(node))
+            continue
+        shown.add(id(node))
         yield "  " * depth + "; ".join(describer.operator(node))
         pending.extend((below, depth + 1) for below in reversed(inputs_of(node)))
 

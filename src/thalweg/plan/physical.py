@@ -174,7 +174,7 @@ NAMES: dict[type, str] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The leaves of a query, and the operators over them."""
+    """The leaves of a query, and the operators over them; an operator that several others take is one object."""
 
     leaves: tuple[Leaf, ...]
     root: Physical
@@ -191,10 +191,15 @@ def inputs_of(node: Physical) -> tuple[Physical, ...]:
 
 
 def walk(node: Physical) -> Iterator[Physical]:
-    """An operator and all below it, from the top down."""
-    yield node
-    for below in inputs_of(node):
-        yield from walk(below)
+    """An operator and all below it, from the top down; one that several others take comes once."""
+    seen, pending = {id(node)}, [node]
+    while pending:
+        found = pending.pop()
+        yield found
+        for below in reversed(inputs_of(found)):
+            if id(below) not in seen:
+                seen.add(id(below))
+                pending.append(below)
 
 
 def arranged(node: Physical, names: tuple[str, ...]) -> Physical:

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from thalweg.errors import UsageError
 from thalweg.lang import parse
+from thalweg.operators.cogroup import RULES
+from thalweg.plan import describe
 from thalweg.plan.drawing import Graph, dot, logical, mermaid, physical
 from thalweg.plan.explain import explain
 from thalweg.plan.svg import svg
@@ -98,3 +100,7 @@ def test_a_query_without_solutions_has_only_its_logical_tree_drawn():
     drawn = explain(query, format="mermaid")
     assert "bound by no pattern" in drawn
     assert "physical" not in drawn
+
+
+def test_every_rule_of_a_co_group_has_words():
+    assert set(describe._RULES) == set(RULES)
