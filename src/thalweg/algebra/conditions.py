@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thalweg.algebra.expressions import Call, Expression, Variable
+from thalweg.algebra.expressions import INTERNAL, Call, Expression, Variable
 
 
 def conjuncts(condition: Expression) -> list[Expression]:
@@ -39,7 +39,8 @@ def needed_for_truth(condition: Expression) -> frozenset[str]:
 def _needed(expression: Expression) -> frozenset[str]:
     """The variables without which an expression has no value."""
     if isinstance(expression, Variable):
-        return frozenset((expression.name,))
+        # What an event is known by is bound without any pattern.
+        return frozenset() if expression.name.startswith(INTERNAL) else frozenset((expression.name,))
     if not isinstance(expression, Call):
         return frozenset()
     parts = [_needed(arg) for arg in expression.args]

@@ -14,6 +14,11 @@ from typing import Any
 
 from thalweg.algebra.terms import Const
 
+INTERNAL = "\x1f"
+"""With this begin the names of variables that no query can write."""
+EVENT_TIME, EVENT_GRAPH = f"{INTERNAL}time", f"{INTERNAL}graph"
+"""Under [NOW], variables that every solution of an event binds: its time, and the name of its graph if it has one."""
+
 VOLATILE = frozenset({"RAND", "UUID", "STRUUID", "BNODE", "NOW"})
 """Functions whose value depends on more than their arguments: on the row, the place in the text, or the instant."""
 

@@ -84,6 +84,7 @@ def _parse(cursor: Cursor, stream: str | None) -> Query:
         windows={s.name: i for i, s in enumerate(sources) if s.name is not None},
         window_blocks=frozenset(clauses.blocks),
         default=default,
+        per_event=any(isinstance(source.window, Now) for source in sources),
     )
     root = reader.read(tree)
     # A source that no pattern reads changes no answer, so it is not one.

@@ -40,6 +40,12 @@ _MODIFIERS = {
     "orderby": "ORDER BY",
     "limitoffset": "LIMIT or OFFSET",
 }
+_OF_EVENT = {
+    "NOW": expressions.EVENT_TIME,
+    "urn:thalweg:eventTime": expressions.EVENT_TIME,
+    "urn:thalweg:eventGraph": expressions.EVENT_GRAPH,
+}
+"""Functions of the event that a [NOW] query answers."""
 _SHORT = "FakeGroupGraphPatten"  # rdflib's own spelling of the group of CONSTRUCT WHERE { }
 
 
@@ -47,7 +53,8 @@ class QueryReader:
     """A walk over the tree of one query; a pattern's source counts the declared sources.
 
     `windows` maps a window's IRI to the index of its source, `window_blocks` are the offsets where WINDOW is
-    written, `default` is the index of the source that fills the default graph, if there is one.
+    written, `default` is the index of the source that fills the default graph, if there is one. `per_event`: each event
+    is answered alone.
     """
 
     def __init__(
@@ -58,14 +65,17 @@ class QueryReader:
         windows: Mapping[str, int],
         window_blocks: frozenset[int],
         default: int | None,
+        per_event: bool = False,
     ) -> None:
+        self.per_event = per_event
         self.query = query
         self.prologue = prologue
         self.windows = windows
         self.window_blocks = window_blocks
         self.default = default
         self.patterns = PatternReader(query, prologue)
-        self.expressions = ExpressionReader(query, prologue, lambda group: group)
+        functions = {name: 0 for name in _OF_EVENT if name != "NOW"}
+        self.expressions = ExpressionReader(query, prologue, lambda group: group, functions)
         self._marks = 0
 
     def read(self, tree: CompValue) -> Node:
@@ -260,10 +270,17 @@ class QueryReader:
 
     def _expression(self, tree: Any, at: int) -> Expression:
         expression = self.expressions.read(tree, at)
-        for one in expressions.walk(expression):
-            if isinstance(one, Call) and one.name == "NOW":
-                self.query.refuse("NOW() is not supported: it would change the answer at every instant", at)
-        return expression
+        asked = {one.name for one in expressions.walk(expression) if isinstance(one, Call)}.intersection(
+            _OF_EVENT
+        )
+        if asked and not self.per_event:
+            (name, *_) = sorted(asked)
+            self.query.refuse(
+                f"{name if name == 'NOW' else f'<{name}>'}() is supported under [NOW] only, where it is of the event: "
+                "over other windows it would change the answer at every instant",
+                at,
+            )
+        return _of_event(expression) if asked else expression
 
     def _marked(self, node: Node, expression: Expression, source: int | None) -> tuple[Node, Expression]:
         """Each EXISTS inside an expression becomes a variable that has its answer."""
@@ -308,6 +325,15 @@ def _replaced(expression: Expression, marks: Mapping[int, Expression]) -> Expres
     if isinstance(expression, Call):
         return replace(expression, args=tuple(_replaced(arg, marks) for arg in expression.args))
     return expression
+
+
+def _of_event(expression: Expression) -> Expression:
+    """An expression in which functions of the event are variables."""
+    if not isinstance(expression, Call):
+        return expression
+    if expression.name in _OF_EVENT:
+        return Variable(_OF_EVENT[expression.name])
+    return replace(expression, args=tuple(map(_of_event, expression.args)))
 
 
 def _is_undef(cell: Any) -> bool:

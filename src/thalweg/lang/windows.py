@@ -2,7 +2,7 @@
 
     [NOW]
     [RANGE d (STEP d | TUMBLING)? (ORIGIN instant)? (BOUNDS CLOSED-OPEN | OPEN-CLOSED)? report?]
-    [ELEMENTS n (STEP n | TUMBLING)? (ORIGIN instant)? report?]       TRIPLES alike
+    [ELEMENTS n (STEP n | TUMBLING)? (ORIGIN instant)? report?]       TRIPLES alike, and RANGE TRIPLES
     report = REPORT ON? (WINDOW-CLOSE | CONTENT-CHANGE | NON-EMPTY | PERIODIC d) (WITH EMPTY)?
 
 ORIGIN, BOUNDS and REPORT may come in any order.
@@ -53,6 +53,8 @@ def read_window(cursor: Cursor) -> Window:
         return Now()
     if kind.matches("ELEMENTS", "TRIPLES"):
         return _counting(cursor, kind)
+    if kind.matches("RANGE") and cursor.peek().matches("ELEMENTS", "TRIPLES"):  # as C-SPARQL writes it
+        return _counting(cursor, cursor.next())
     if kind.matches("RANGE"):
         return _range(cursor)
     cursor.query.fail(

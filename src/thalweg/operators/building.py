@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.expressions import Expression
+from thalweg.algebra.expressions import INTERNAL, Expression
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const
 from thalweg.expressions.evaluate import Evaluator
@@ -25,7 +25,7 @@ from thalweg.operators.state import State
 from thalweg.operators.template import Template
 from thalweg.operators.timeline import CountedRows
 from thalweg.plan import physical
-from thalweg.plan.physical import EVENT, Physical
+from thalweg.plan.physical import Physical
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
@@ -170,7 +170,7 @@ def evaluator_of(expression: Expression, input: Physical, query: Query, arena: A
     What BNODE, RAND and UUID give depends on the solution that a row is of, not on what was computed for it.
     """
     computed = {one.name for one in physical.walk(input) if isinstance(one, physical.Compute)}
-    identity = [name for name in input.names if name not in computed]
+    identity = [name for name in input.names if name not in computed and not name.startswith(INTERNAL)]
     return Evaluator(expression, input.names, arena, salt=query.text.encode(), identity=identity)
 
 
@@ -200,7 +200,7 @@ def operator_of(node: Physical, query: Query, arena: Arena) -> Operator:
         case physical.Distinct():
             return DistinctRows(width)
         case physical.Template():
-            lead = int(EVENT in node.names)
+            lead = sum(name.startswith(INTERNAL) for name in node.names)
             return ConstructTriples(Template(query, node.input.names[lead:], arena), lead)
     raise TypeError(f"a {type(node).__name__} is no operator")
 

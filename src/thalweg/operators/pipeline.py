@@ -18,8 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.algebra.expressions import EVENT_GRAPH, EVENT_TIME, INTERNAL
 from thalweg.algebra.query import Query
 from thalweg.expressions.evaluate import Evaluator
+from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
 from thalweg.kernels.store import FOREVER
 from thalweg.operators.building import Operator, operator_of, table_of
@@ -31,6 +33,7 @@ from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
+_DATE_TIME = "http://www.w3.org/2001/XMLSchema#dateTime"
 
 
 @dataclass
@@ -68,7 +71,9 @@ class Pipeline:
 
     def __init__(self, query: Query, arena: Arena) -> None:
         plan = plan_of(query)
-        self._lead = int(query.per_event)
+        self._of_event = [name for name in plan.root.names if name.startswith(INTERNAL)]
+        self._lead = len(self._of_event)
+        self._arena = arena
         self._inputs: list[_Input] = []
         self._stages: list[_Stage] = []
         self._built: dict[int, int] = {}
@@ -177,16 +182,29 @@ class Pipeline:
         inputs = []
         for one in self._inputs:
             found = [one.chosen(spans, self._lead) for leaf, spans in parts if leaf == one.leaf]
-            event = np.concatenate([np.empty(0, np.int64), *(spans.event for spans in found)])
-            rows = [spans.bindings[:, : one.width - 1] for spans in found]
-            cells = np.concatenate([np.empty((0, one.width - 1), np.int64), *rows])
-            none = np.zeros(len(event), np.int64)
-            inputs.append(Changes(none, none + 1, np.concatenate([event[:, None], cells], axis=1)))
+            rows = [
+                np.empty((0, one.width), np.int64),
+                *(self._with_event(spans, one.width) for spans in found),
+            ]
+            cells = np.concatenate(rows)
+            none = np.zeros(len(cells), np.int64)
+            inputs.append(Changes(none, none + 1, cells))
         changes = self._run(inputs) if self._stages else inputs[0]
         for operator in self._operators:
             operator.clear()
         answers = np.repeat(changes.rows, changes.weight, axis=0)
-        return answers[:, 0], answers[:, 1:]
+        return answers[:, 0], answers[:, self._lead :]
+
+    def _with_event(self, spans: Spans, width: int) -> Ints:
+        """Solutions with the columns of their event before them."""
+        columns = [spans.event[:, None]]
+        if EVENT_TIME in self._of_event:
+            times, back = np.unique(spans.begin, return_inverse=True)
+            texts = [f'"{show_instant(time)}"^^<{_DATE_TIME}>'.encode() for time in times.tolist()]
+            columns.append(self._arena.intern_all(texts)[back][:, None])
+        if EVENT_GRAPH in self._of_event:
+            columns.append(spans.graph[:, None])
+        return np.concatenate([*columns, spans.bindings[:, : width - self._lead]], axis=1)
 
     def state(self) -> State:
         """What waits, and what operators keep, by their places in the plan."""

@@ -48,7 +48,7 @@ from thalweg.plan.physical import (
     arranged,
     walk,
 )
-from thalweg.plan.tree import Place, hidden, mark_of, mentioned, rule_of
+from thalweg.plan.tree import Place, hidden, mark_of, mentioned, rule_of, used_of_event
 
 _PLAN = "physical plan"
 _SHALLOW = 40
@@ -113,7 +113,7 @@ class _Compiler:
     def __init__(self, query: Query) -> None:
         self.query = query
         self.leaves: dict[Leaf, int] = {}
-        self.lead: tuple[str, ...] = (EVENT,) if query.per_event else ()
+        self.lead: tuple[str, ...] = (EVENT, *used_of_event(query.root)) if query.per_event else ()
         self.apart = Apart(self)
 
     def plan(self) -> Plan:

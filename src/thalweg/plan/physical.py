@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from thalweg.algebra.expressions import Expression
+from thalweg.algebra.expressions import INTERNAL, Expression
 from thalweg.algebra.terms import Const, Pattern
 
-EVENT = "\x1fevent"
+EVENT = f"{INTERNAL}event"
 """The column of the event's number, which no query can name."""
 
 

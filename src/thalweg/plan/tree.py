@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thalweg.algebra import nodes
-from thalweg.algebra.expressions import variables_of
+from thalweg.algebra.expressions import EVENT_GRAPH, EVENT_TIME, variables_of
 from thalweg.algebra.nodes import Bgp, Exists, Extend, Filter, Fixed, LeftJoin, Minus, Node, Values
 from thalweg.algebra.scope import scope_of
 
@@ -78,3 +78,17 @@ def hidden(node: Node) -> set[str]:
                 node = node.left
             return used - scope_of(node).certain
     return set()
+
+
+def used_of_event(root: Node) -> tuple[str, ...]:
+    """Which variables of the event the conditions and expressions of a tree use."""
+    used: set[str] = set()
+    for node in nodes.walk(root):
+        match node:
+            case Filter():
+                used.update(variables_of(node.condition))
+            case Extend():
+                used.update(variables_of(node.expression))
+            case LeftJoin() if node.condition is not None:
+                used.update(variables_of(node.condition))
+    return tuple(name for name in (EVENT_TIME, EVENT_GRAPH) if name in used)
