@@ -84,3 +84,10 @@ def test_what_is_wrong_in_a_window_is_refused_where_it_is_written(written, reaso
     assert not isinstance(caught.value, UnsupportedError)
     assert reason in caught.value.reason
     assert (caught.value.line, caught.value.column) == (1, column)
+
+
+def test_a_range_of_triples_is_a_window_by_count():
+    text = "REGISTER QUERY q AS SELECT * FROM STREAM <http://ex/s> [{} 5 STEP 2] {{ ?x ?p ?y }}"
+    counted = parse(text.format("TRIPLES")).sources
+    assert parse(text.format("RANGE TRIPLES")).sources == counted
+    assert counted[0].window.unit == "TRIPLES"
