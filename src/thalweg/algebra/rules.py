@@ -31,6 +31,7 @@ from thalweg.algebra.nodes import (
     Node,
     Project,
     Union,
+    Values,
     leaves,
     spine,
     transform,
@@ -38,6 +39,8 @@ from thalweg.algebra.nodes import (
 from thalweg.algebra.query import Query
 from thalweg.algebra.scope import scope_of, transform_groups
 from thalweg.algebra.terms import Const, Pattern, Term, Var
+
+_FEW_TERMS = 8  # of a disjunction that becomes a union
 
 
 def split_conditions(root: Node) -> Node:
@@ -174,6 +177,88 @@ def _pushed(node: Filter) -> Node:
             if used.issubset(scope_of(below).possible):
                 return replace(below, input=over(below.input))
     return node
+
+
+def make_values_of_constants(root: Node) -> Node:
+    """Make VALUES of BIND with a constant where no pattern is below it: such a table needs no state."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Extend) or not isinstance(node.expression, Constant):
+            return node
+        below = node.input
+        if below == Bgp():
+            return Values((node.name,), ((node.expression.value,),))
+        if isinstance(below, Values):
+            return Values(
+                (*below.names, node.name), tuple((*row, node.expression.value) for row in below.rows)
+            )
+        return node
+
+    return transform(root, change)
+
+
+def fix_single_values(root: Node) -> Node:
+    """Put the one row of VALUES into the basic graph pattern that it is joined with."""
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Join):
+            return node
+        for table, other in ((node.left, node.right), (node.right, node.left)):
+            if not isinstance(table, Values) or len(table.rows) != 1 or None in table.rows[0]:
+                continue
+            values = {
+                name: value
+                for name, value in zip(table.names, table.rows[0], strict=True)
+                if value is not None
+            }
+            inner, filters = _conditions(other)
+            if not isinstance(inner, Bgp) or not scope_of(inner).certain.issuperset(values):
+                continue
+            fixed: Node = Fixed(Bgp(_put(inner.patterns, values)), tuple(values.items()))
+            constants = {name: Constant(value) for name, value in values.items()}
+            for one in reversed(filters):
+                fixed = replace(one, input=fixed, condition=substitute(one.condition, constants))
+            return fixed
+        return node
+
+    return transform(root, change)
+
+
+def split_disjunctions(root: Node) -> Node:
+    """Make a union of a filter that leaves a variable a few terms: readers prune by each of them.
+
+    The terms differ, so that a solution fulfils one of the conditions only, and is in one branch.
+    """
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Filter):
+            return node
+        inner, _ = _conditions(node.input)
+        found = _few_terms(node.condition)
+        if found is None or not isinstance(inner, Bgp) or found[0] not in scope_of(inner).certain:
+            return node
+        name, terms = found
+        equal = (Call("SAMETERM", (Variable(name), Constant(term))) for term in terms)
+        return Union(tuple(replace(node, condition=one) for one in equal))
+
+    split = transform(root, change)
+    return split if split is root else push_filters(split)
+
+
+def _few_terms(condition: Expression) -> tuple[str, tuple[Const, ...]] | None:
+    """The variable and the terms of `?v = a || ?v = b` and of `?v IN (a, b)`, if they are terms, and few."""
+    if not isinstance(condition, Call) or condition.name not in ("OR", "IN"):
+        return None
+    parts = condition.args
+    if condition.name == "IN":
+        parts = tuple(Call("=", (condition.args[0], arg)) for arg in condition.args[1:])
+    pairs = [_equal_term(part) for part in parts]
+    found = [pair for pair in pairs if pair is not None]
+    names = {name for name, _ in found}
+    terms = tuple(dict.fromkeys(term for _, term in found))
+    if len(found) < len(pairs) or len(names) != 1 or not 2 <= len(terms) <= _FEW_TERMS:
+        return None
+    return names.pop(), terms
 
 
 def fix_equal_variables(root: Node) -> Node:
@@ -414,6 +499,9 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     join_what_must_be_bound,
     merge_basic_patterns,
     push_filters,
+    make_values_of_constants,
+    fix_single_values,
+    split_disjunctions,
     fix_equal_variables,
     spread_fixed_values,
     find_impossible_patterns,
