@@ -7,6 +7,7 @@ All code that cuts data between lines, or counts them, uses these functions. The
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 
 _END = re.compile(r"\r\n?|\n")
 
@@ -44,11 +45,17 @@ def first_end(data: bytes) -> int:
     return back if back >= 0 else feed
 
 
-def place(text: str, at: int) -> tuple[int, int]:
-    r"""Line and column, both from 1, of an offset into a text.
+class Places:
+    r"""Lines and columns, both from 1, of offsets into a text.
 
-    >>> place("ab\r\ncd\ref", 9)
+    >>> Places("ab\r\ncd\ref").of(9)
     (3, 3)
     """
-    ends = [match.end() for match in _END.finditer(text, 0, at)]
-    return len(ends) + 1, at - (ends[-1] if ends else 0) + 1
+
+    def __init__(self, text: str) -> None:
+        self._ends = [0, *(match.end() for match in _END.finditer(text))]
+
+    def of(self, at: int) -> tuple[int, int]:
+        """The line and the column of an offset."""
+        line = bisect_right(self._ends, at)
+        return line, at - self._ends[line - 1] + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from functools import cached_property
 from typing import NoReturn
 
 from thalweg import lines
@@ -108,4 +109,8 @@ class QueryText:
         raise QueryError(reason, source=self.source, line=line, column=column)
 
     def _line_and_column(self, at: int) -> tuple[int, int]:
-        return lines.place(self.written, min(at, len(self.written)))
+        return self._places.of(min(at, len(self.written)))
+
+    @cached_property
+    def _places(self) -> lines.Places:
+        return lines.Places(self.written)

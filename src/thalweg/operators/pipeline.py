@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.expressions import EVENT_GRAPH, EVENT_TIME, INTERNAL
 from thalweg.algebra.query import Query
+from thalweg.deep import deeply
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
@@ -29,11 +31,13 @@ from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 from thalweg.operators.timeline import Timeline
 from thalweg.plan.compile import plan_of
-from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of
+from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of, walk
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
 _DATE_TIME = "http://www.w3.org/2001/XMLSchema#dateTime"
+_SHALLOW = 100
+"""Operators of a plan that is laid out without a larger stack."""
 
 
 @dataclass
@@ -77,7 +81,11 @@ class Pipeline:
         self._inputs: list[_Input] = []
         self._stages: list[_Stage] = []
         self._built: dict[int, int] = {}
-        self._build(plan.root, query, arena, "0")
+        build = partial(self._build, plan.root, query, arena, "0")
+        if sum(1 for _ in walk(plan.root)) > _SHALLOW:
+            deeply(build)
+        else:
+            build()
         self._operators = [stage.operator for stage in self._stages]
         self.width = len(plan.root.names) - self._lead
         self._of_leaf = [

@@ -52,6 +52,10 @@ from thalweg.plan.tree import Place, hidden, mark_of, mentioned, rule_of, used_o
 
 _PLAN = "physical plan"
 _SHALLOW = 40
+_MOST_PATTERNS = 128
+"""Patterns that the kernel matches together: the time to plan them grows with the cube of their number."""
+_MOST_CORRELATED = 16
+"""Patterns of the left side and a group that are matched together; each nested group is one leaf more."""
 
 
 def plan_of(query: Query) -> Plan:
@@ -93,6 +97,11 @@ class _Basic:
         """All variables that its solutions bind."""
         return {*self.names, *(name for name, _ in self.fixed)}
 
+    @property
+    def large(self) -> bool:
+        """Whether it has too many patterns for the left side of a group to be matched with it."""
+        return len(self.patterns) > _MOST_CORRELATED
+
     def joined(self, other: _Basic) -> _Basic | None:
         """Both as one; None where one fixes a variable that the other binds."""
         mine, others = dict(self.fixed), dict(other.fixed)
@@ -122,6 +131,12 @@ class _Compiler:
         if self.query.per_event and any(isinstance(one, Constants) for one in walk(root)):
             raise UnsupportedError(
                 "[NOW] with a part that has solutions without any triple is not supported: begin with a pattern",
+                source="query",
+            )
+        largest = max((len(leaf.patterns) for leaf in self.leaves), default=0)
+        if largest > _MOST_PATTERNS:
+            raise UnsupportedError(
+                f"a basic graph pattern of {largest:,} triple patterns is not supported: {_MOST_PATTERNS} are the most",
                 source="query",
             )
         return _pruned(root, list(self.leaves))
@@ -239,7 +254,7 @@ class _Compiler:
         basic = self._basic(place)
         if basic is not None:
             both = base.joined(basic)
-            return None if both is None else self._scan(both)
+            return None if both is None or both.large else self._scan(both)
         node, below = place.node, place.inputs()
         if not visible and not base.bound.isdisjoint(hidden(node)):
             return None
@@ -275,7 +290,7 @@ class _Compiler:
             return None
         if base is not None:
             core = base.joined(core)
-            if core is None:
+            if core is None or core.large:
                 return None
         scan = self._scan(core)
         inputs, rules, names = [scan], ["rows"], list(scan.names)
