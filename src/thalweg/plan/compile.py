@@ -54,6 +54,8 @@ _PLAN = "physical plan"
 _SHALLOW = 40
 _MOST_PATTERNS = 128
 """Patterns that the kernel matches together: the time to plan them grows with the cube of their number."""
+_MOST_IN_ALL = 1_000
+"""Patterns of a query. Each leaf and each operator above it takes time and memory of its own."""
 _MOST_CORRELATED = 16
 """Patterns of the left side and a group that are matched together; each nested group is one leaf more."""
 
@@ -127,6 +129,12 @@ class _Compiler:
 
     def plan(self) -> Plan:
         """The plan."""
+        if len(self.query.patterns) > _MOST_IN_ALL:
+            raise UnsupportedError(
+                f"a query of {len(self.query.patterns):,} triple patterns is not supported: "
+                f"{_MOST_IN_ALL:,} are the most",
+                source="query",
+            )
         root = self._flat() if self.query.flat else self._form(Place(self.query.root, 0))
         if self.query.per_event and any(isinstance(one, Constants) for one in walk(root)):
             raise UnsupportedError(
@@ -401,6 +409,7 @@ def _selected(node: Physical, condition: Expression) -> Physical:
 def _pruned(root: Physical, leaves: list[Leaf]) -> Plan:
     """The plan with the leaves that some operator reads."""
     used = sorted({one.leaf for one in walk(root) if isinstance(one, Scan)})
+    numbers = {leaf: number for number, leaf in enumerate(used)}
 
     made: dict[int, Physical] = {}
 
@@ -413,7 +422,7 @@ def _pruned(root: Physical, leaves: list[Leaf]) -> Plan:
     def changed(node: Physical) -> Physical:
         match node:
             case Scan():
-                return replace(node, leaf=used.index(node.leaf))
+                return replace(node, leaf=numbers[node.leaf])
             case Merge() | CoGroup():
                 return replace(node, inputs=tuple(map(renumbered, node.inputs)))
             case Constants():

@@ -134,6 +134,10 @@ def test_optionals_nested_deeply_are_answered(thalweg):
     ("text", "reason"),
     [
         (select(" . ".join(f"?x :p{k} ?y{k}" for k in range(200))), "200 triple patterns is not supported"),
+        (
+            select(" UNION ".join(f"{{ ?x :p{k} ?y }}" for k in range(1001))),
+            "1,001 triple patterns is not supported: 1,000 are the most",
+        ),
         (select("?x :p ?y") + "#" + "x" * 2_000_000, "2,000,000 are the most"),
         (select("{" * 1000 + "?x :p ?y" + "}" * 1000), "nested more than 300 levels deep"),
         (select("?x :p ?y FILTER(?y > NOW())"), "NOW() is not supported"),
