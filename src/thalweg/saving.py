@@ -21,7 +21,7 @@ from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
 
-FORMAT = 5
+FORMAT = 6
 
 
 @dataclass

@@ -16,18 +16,32 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 
 from thalweg.answers import Row
 from thalweg.engine import Session
+from thalweg.instants import show_instant
 from thalweg.io.files import read_events
 from thalweg.io.job import Job
 from thalweg.options import RunOptions
-from thalweg.spark import engine_processes, host
+from thalweg.spark import encode, engine_processes, host
 from thalweg.spark.encode import encode_piece
+from thalweg.spark.payloads import read_payloads
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
+from thalweg.spark.routing import EVENTS
 from thalweg.spark.shard_engine import LogEntry, Positions
 from thalweg.spark.shard_plan import ShardPlan
+from thalweg.testing.snapshot import Event
 
 # Engines live in this process, so that a test can take one away.
 engine_processes.IN_PROCESSES = False
+
+_TEXTS = ("stream", "source", "syntax", "said", "op")
+_PAYLOADS = pa.schema(
+    [
+        *((name, pa.string()) for name in _TEXTS),
+        ("payload", pa.binary()),
+        ("time", pa.int64()),
+        ("timed", pa.bool_()),
+    ]
+)
 
 
 class Store:
@@ -249,3 +263,41 @@ def timed_graph(number: int, at: int) -> str:
         f'<http://ex/g{number}> <http://www.w3.org/ns/prov#generatedAtTime> "{at}" .\n'
         f"<http://ex/a> <http://ex/p> <http://ex/b{number}> <http://ex/g{number}> .\n"
     )
+
+
+def payloads_of(job: ShardPlan, events: Sequence[Event]) -> list[pa.RecordBatch]:
+    """Events, inserts and deletes, as the encoding step hands on the payloads of one batch."""
+    found: list[pa.RecordBatch] = []
+    for stream in sorted({event.stream for event in events}):
+        rows = [
+            {
+                "stream": stream,
+                "source": None,
+                "syntax": "nt",
+                "payload": event.text.encode(),
+                "time": event.time,
+                "said": None,
+                "timed": True,
+                "op": event.op,
+            }
+            for event in events
+            if event.stream == stream
+        ]
+        cells = {"stream": stream, "source": "", "seq": 0, "part": 0, "syntax": EVENTS, "last": False}
+        part = read_payloads(
+            job.reading.prune, job.reading.options, pa.RecordBatch.from_pylist(rows, schema=_PAYLOADS)
+        )
+        found.append(encode._rows(job.reading, EVENTS, cells, part, 0))
+    return found
+
+
+def pushed(job: ShardPlan, events: Sequence[Event]) -> list[Row]:
+    """What the runner of this process makes of the same events."""
+    session = Session(lateness=job.job.options.lateness)
+    for producer in job.job.derive:
+        session.register(producer)
+    query = session.register(job.job.query)
+    for event in events:
+        at = event.time // 1000 if event.time % 1000 == 0 else show_instant(event.time)
+        session.push(event.stream, at=at, graph=event.text, op=event.op)
+    return query.poll()

@@ -136,6 +136,11 @@ class View:
         """Whether the query has rows that begin with its first instant, and have not begun."""
         return self._pipeline.awaits_start
 
+    @property
+    def first_instant(self) -> int | None:
+        """The first instant of a query that has rows which begin then; None: not known yet, or of no importance."""
+        return self._opened
+
     def open(self, at: int) -> None:
         """Takes the time of an event or of an `advance`: the earliest is the first instant of the query."""
         self._opened = at if self._opened is None else min(self._opened, at)

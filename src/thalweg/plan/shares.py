@@ -18,10 +18,9 @@ from math import prod
 
 from thalweg.algebra.nodes import with_leaves
 from thalweg.algebra.query import Query, Source
-from thalweg.algebra.terms import Const, Pattern, Term, Var
+from thalweg.algebra.terms import Pattern, Var
 from thalweg.algebra.windows import Range
-from thalweg.plan.compile import plan_of
-from thalweg.plan.physical import CoGroup, Constants, Distinct, Template, walk
+from thalweg.plan.meeting import follows, meeting_variables
 
 Dimensions = tuple[int | None, int | None, int | None]
 """For subject, predicate and object: the dimension of the grid that the term decides, if any."""
@@ -125,61 +124,19 @@ def plan_shares(query: Query, shards: int, sizes: Mapping[int, float] | None = N
         return Shares(reason="RSTREAM repeats the whole answer wherever a part of it changes")
     allowed = _ends(query) or query.variables
     if not query.flat:
-        allowed, reason = _meeting(query, allowed)
+        allowed, reason = meeting_variables(query, allowed)
         if not allowed:
             return Shares(reason=reason)
     # Equal rows must meet where they are counted: their cell has to follow from what they show.
-    if query.template is not None:
-        allowed = tuple(name for name in allowed if name in query.select and _follows(query.template, name))
+    elif query.template is not None:
+        allowed = tuple(name for name in allowed if name in query.select and follows(query.template, name))
     elif query.distinct or query.operator in ("ISTREAM", "DSTREAM"):
         allowed = tuple(name for name in allowed if name in query.select)
-    if not allowed and not query.flat:
-        return Shares(reason="no variable that all parts of the query bind is in the answer")
     weights = [(sizes or {}).get(k, 1.0) for k in range(len(query.patterns))]
     shares = min(_grids(allowed, shards), key=lambda grid: _cost(query, weights, grid))
     if not shares:
         return Shares(reason="there is no variable that could decide where a triple goes")
     return Shares(shares, _roles(query, shares), reason=_reason(query, shares))
-
-
-def _meeting(query: Query, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """The variables by which everything that operators bring together comes to one cell; or why there are none.
-
-    Each leaf finds a solution in one cell if it binds the variable; rows meet there if it is in the key of a co-group,
-    and in the columns of a set.
-    """
-    plan = plan_of(query)
-    if any(isinstance(one, Constants) and one.rows for one in walk(plan.root)):
-        return (), "a part of the query has solutions without any triple, which only one shard may have"
-    found = list(names)
-    for leaf in plan.leaves:
-        bound = {name for number in leaf.patterns for name in query.patterns[number].variables}
-        found = [name for name in found if name in bound]
-    if not found:
-        return (), "the parts of the query have no variable in common"
-    for one in walk(plan.root):
-        if isinstance(one, CoGroup):
-            found = [name for name in found if name in one.names[: one.key]]
-        elif isinstance(one, Distinct) and not isinstance(one.input, Template):
-            found = [name for name in found if name in one.names]
-    return tuple(found), "there is no variable by which all rows that belong together meet"
-
-
-def _follows(template: Sequence[Pattern], name: str) -> bool:
-    """Whether equal triples come from solutions that agree in a variable.
-
-    So it is if triples of the template that can be equal have it in one place, or one new node: one solution's.
-    """
-
-    def distinguishes(one: Term, other: Term) -> bool:
-        return one == other and isinstance(one, Var) and (one.anonymous or one.name == name)
-
-    def apart(one: Term, other: Term) -> bool:
-        fixed = (isinstance(term, Const) or term.anonymous for term in (one, other))
-        return all(fixed) and one != other
-
-    pairs = [list(zip(a.terms, b.terms, strict=True)) for a in template for b in template]
-    return all(any(distinguishes(*two) or apart(*two) for two in pair) for pair in pairs)
 
 
 def _ends(query: Query) -> tuple[str, ...]:

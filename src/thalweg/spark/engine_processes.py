@@ -46,6 +46,9 @@ class Engine(Protocol):
     def result(self) -> BatchResult:
         """The result of the last batch."""
 
+    def open(self, instants: Sequence[int | None]) -> None:
+        """Pass the first instants of the queries to an engine that is not ready."""
+
     def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log to an engine that is not ready."""
 
@@ -91,6 +94,10 @@ class LocalEngine:
         """The result of the batch."""
         return self._engine.result
 
+    def open(self, instants: Sequence[int | None]) -> None:
+        """Pass the first instants of the queries."""
+        self._engine.open(instants)
+
     def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log."""
         self._engine.replay(place, entry)
@@ -115,6 +122,10 @@ class RemoteEngine:
         channel.send((plan, key, version))
         self.ready: bool = channel.recv()
         self.result = BatchResult()
+
+    def open(self, instants: Sequence[int | None]) -> None:
+        """Pass the first instants of the queries."""
+        self._channel.send(("open", (instants,)))
 
     def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log."""
@@ -299,7 +310,9 @@ def _answer(channel: Connection, cache: EngineCache) -> None:
     channel.send(local.ready)
     while True:
         kind, parts = channel.recv()
-        if kind == "replay":
+        if kind == "open":
+            local.open(*parts)
+        elif kind == "replay":
             local.replay(*parts)
         elif kind == "resume":
             local.resume(*parts)

@@ -31,7 +31,7 @@ from thalweg.spark.engine_processes import Engine, StateVersion
 from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions
 from thalweg.spark.shard_plan import ShardPlan
 
-FORMAT = 6
+FORMAT = 7
 HEADER_SCHEMA = (
     "format int, job string, token string, version long, digest long, first long, next long, positions binary"
 )
@@ -168,6 +168,8 @@ class Host(StatefulProcessor):
 
     def _catch_up(self, engine: Engine, header: Header) -> int:
         """Feed a new engine with the log; the number of entries."""
+        if header.positions is not None:
+            engine.open(header.positions.opened)
         for place in range(header.first, header.next):
             stored = self.log.getValue((place,))
             if stored is None:

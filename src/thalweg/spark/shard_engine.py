@@ -79,6 +79,8 @@ class Positions:
     """When each stream last had input, in milliseconds of the runner's clock."""
     matched: list[int] = field(default_factory=list)
     """The patterns that some triple has fitted."""
+    opened: list[int | None] = field(default_factory=list)
+    """The first instant of each query that has rows which begin then: the log may not reach back to it."""
 
 
 class Logged(NamedTuple):
@@ -224,6 +226,12 @@ class ShardEngine:
         """How much of a batch the log needs: rows, and events if a window counts them."""
         return max(len(batch), batch.events if self.session.counts_events else 0)
 
+    def open(self, instants: Sequence[int | None]) -> None:
+        """Take the first instants of the queries from the positions of an earlier engine, before its log."""
+        for registered, instant in zip(self.session.queries, instants, strict=True):
+            if instant is not None:
+                registered.view.open(instant)
+
     def replay(self, place: int, entry: LogEntry) -> None:
         """Apply an entry of the log again; its results were written before."""
         if entry.mode == SAVED:
@@ -298,6 +306,7 @@ class ShardEngine:
         """The positions after the batch."""
         self.positions.framers = {stream: framer.state() for stream, framer in self.framers.items()}
         self.positions.matched = self._coverage.matched
+        self.positions.opened = [registered.view.first_instant for registered in self.session.queries]
         return self.positions
 
     def _expired(self) -> Iterator[int]:

@@ -1,0 +1,127 @@
+"""Which variables may have a share: those by which all rows that operators bring together come to one cell.
+
+A leaf that binds a variable finds each solution in one cell of the variable's dimension. Going up, a column *places* rows
+in a dimension if it is bound in all of them, to the value by which their leaf's solution was sent to its cell. Names are
+not enough: a sub-SELECT hides a variable, and another one may have its name outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Const, Pattern, Term, Var
+from thalweg.plan.compile import plan_of
+from thalweg.plan.physical import (
+    CoGroup,
+    Constants,
+    Distinct,
+    Merge,
+    Physical,
+    Plan,
+    Rename,
+    Scan,
+    Template,
+    inputs_of,
+    walk,
+)
+
+_TABLE = "a part of the query has solutions without any triple, which only one shard may have"
+_APART = "the parts of the query have no variable in common"
+_NO_KEY = "there is no variable by which all rows that belong together meet"
+_NOT_SHOWN = "no variable that all parts of the query bind is in the answer"
+
+Placing = frozenset[int] | None
+"""The columns that place the rows of an operator; None: it has no rows at all."""
+
+
+class _NotTogetherError(Exception):
+    """Rows that an operator brings together may be in different cells."""
+
+
+def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Those of some variables that may have a share in the plan of a query; where there are none, the reason."""
+    plan = plan_of(query)
+    if any(isinstance(one, Constants) and one.rows for one in walk(plan.root)):
+        return (), _TABLE
+    bound = [
+        {name for number in leaf.patterns for name in query.patterns[number].variables}
+        for leaf in plan.leaves
+    ]
+    common = [name for name in names if all(name in variables for variables in bound)]
+    if not common:
+        return (), _APART
+    placed = {name: placing for name in common if (placing := _placing(plan, name)) is not None}
+    if not placed:
+        return (), _NO_KEY
+    if query.operator in ("ISTREAM", "DSTREAM") and query.template is None:
+        # What enters and leaves at one instant is netted, so that equal rows have to meet.
+        placed = {name: placing for name, placing in placed.items() if placing}
+    return tuple(placed), "" if placed else _NOT_SHOWN
+
+
+def _placing(plan: Plan, name: str) -> frozenset[int] | None:
+    """The columns of the answer that place its rows in the dimension of a variable; None where it may have no share."""
+    try:
+        return _columns(plan.root, plan, name) or frozenset()
+    except _NotTogetherError:
+        return None
+
+
+def _columns(node: Physical, plan: Plan, name: str) -> Placing:
+    below = [_columns(one, plan, name) for one in inputs_of(node)]
+    if isinstance(node, Constants):
+        return None
+    if isinstance(node, Scan):
+        return frozenset(
+            k for k, column in enumerate(node.names) if column == name and name in plan.leaves[node.leaf].shown
+        )
+    if all(placing is None for placing in below):
+        return None
+    if isinstance(node, Merge):
+        return frozenset.intersection(*(placing for placing in below if placing is not None))
+    if isinstance(node, CoGroup):
+        return _met(node, below)
+    (placing,) = below
+    assert placing is not None
+    match node:
+        case Rename():
+            return frozenset(
+                k for k, sources in enumerate(node.sources) if sources and sources[0] in placing
+            )
+        case Distinct() if isinstance(node.input, Template):
+            return placing
+        case Distinct() if not placing:
+            raise _NotTogetherError
+        case Template():
+            shown = {node.input.names[k] for k in placing}
+            if not any(follows(node.triples, column) for column in shown):
+                raise _NotTogetherError
+            return frozenset()
+    return placing  # of filters, and where columns are added at the end
+
+
+def _met(node: CoGroup, below: Sequence[Placing]) -> Placing:
+    """Rows meet by key: some column of it places the rows of all inputs."""
+    inputs = [placing for placing in below if placing is not None]
+    keys = frozenset.intersection(*inputs) & frozenset(range(node.key))
+    if not keys:
+        raise _NotTogetherError
+    return keys
+
+
+def follows(template: Sequence[Pattern], name: str) -> bool:
+    """Whether equal triples come from solutions that agree in a variable.
+
+    So it is if triples of the template that can be equal have it in one place, or one new node: one solution's.
+    """
+
+    def distinguishes(one: Term, other: Term) -> bool:
+        return one == other and isinstance(one, Var) and (one.anonymous or one.name == name)
+
+    def apart(one: Term, other: Term) -> bool:
+        fixed = (isinstance(term, Const) or term.anonymous for term in (one, other))
+        return all(fixed) and one != other
+
+    pairs = [list(zip(a.terms, b.terms, strict=True)) for a in template for b in template]
+    return all(any(distinguishes(*two) or apart(*two) for two in pair) for pair in pairs)
