@@ -260,7 +260,8 @@ def demo() -> None:
 @app.command()
 def bench(
     suite: Annotated[
-        str, typer.Argument(metavar="[SUITE]", help="lubm, seas, taxi, snb, dynamic, memory or spark.")
+        str,
+        typer.Argument(metavar="[SUITE]", help="lubm, seas, taxi, snb, dynamic, algebra, memory or spark."),
     ] = "lubm",
     data: Annotated[
         Path | None,

@@ -58,7 +58,7 @@ def measure(report: Report, stream: Encoded, sizes: Sizes) -> None:
             works: list[Callable[[], float]] = [
                 lambda run=run: run().a_triple,  # type: ignore[misc]
                 partial(_one_by_one, stream, text, start, width, sizes.events),
-                partial(_pyoxigraph, quads, start, width, plain_query("lubm", name), reports),
+                partial(pyoxigraph_seconds, quads, start, width, plain_query("lubm", name), reports),
                 partial(_ourselves, stream, text, start, width, reports, reports),
                 partial(_ourselves, stream, text, start, width, reports, 1),
             ]
@@ -134,7 +134,9 @@ def _one_by_one(stream: Encoded, text: str, start: int, width: int, events: int)
     return (time.process_time() - begun) / events
 
 
-def _pyoxigraph(quads: list[pyoxigraph.Quad], start: int, width: int, text: str, reports: int) -> float:
+def pyoxigraph_seconds(
+    quads: list[pyoxigraph.Quad], start: int, width: int, text: str, reports: int
+) -> float:
     """Seconds an event for pyoxigraph: the oldest triple out, the next one in, the query from the beginning."""
     store = pyoxigraph.Store()
     store.bulk_extend(quads[start - width : start])

@@ -159,26 +159,11 @@ class ExpandRows(RowOperator):
         # By the columns that the table binds in all of its rows, its rows are looked up; the others are compared.
         self._sure = [(mine, theirs) for mine, theirs in self._shared if (table[:, theirs] != 0).all()]
         self._doubtful = [pair for pair in self._shared if pair not in self._sure]
-        self._found: dict[tuple[int, ...], Ints] = {}
-        for number, row in enumerate(table[:, [theirs for _, theirs in self._sure]].tolist()):
-            self._found.setdefault(tuple(row), []).append(number)  # type: ignore[arg-type,attr-defined]
-        self._found = {key: np.array(numbers, np.intp) for key, numbers in self._found.items()}
-        self._all = np.arange(len(table))
+        self._index = _Index(table[:, [theirs for _, theirs in self._sure]])
 
     def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
         """The pairs, with the columns of both."""
-        mine = rows[:, [place for place, _ in self._sure]]
-        origins: list[Ints] = []
-        numbers: list[Ints] = []
-        for k, cells in enumerate(mine.tolist()):
-            # A row that does not bind a column meets every row of the table.
-            found = self._found.get(tuple(cells)) if all(cells) else self._all
-            if found is not None and len(found):
-                origins.append(np.full(len(found), k, np.intp))
-                numbers.append(found)
-        if not origins:
-            return np.empty(0, np.intp), np.empty((0, self.width), np.int64)
-        origin, number = np.concatenate(origins), np.concatenate(numbers)
+        origin, number = self._index.pairs(rows[:, [place for place, _ in self._sure]])
         made, other = rows[origin], self._table[number]
         agree = np.ones(len(made), np.bool_)
         for place, theirs in self._shared:
@@ -195,7 +180,51 @@ class ExpandRows(RowOperator):
     @property
     def nbytes(self) -> int:
         """The memory of the table."""
-        return self._table.nbytes
+        return self._table.nbytes + self._index.nbytes
+
+
+class _Index:
+    """The rows of a table of bound cells, by their cells: a sorted array for each column."""
+
+    def __init__(self, table: Ints) -> None:
+        size = len(table)
+        self._columns: list[tuple[Ints, Ints]] = []
+        code = np.zeros(size, np.int64)
+        for column in table.T:
+            # The cells up to this column as one number: that of the cells before it, and the rank of this cell.
+            values, rank = np.unique(column, return_inverse=True)
+            codes, code = np.unique(code * len(values) + rank, return_inverse=True)
+            self._columns.append((values, codes))
+        # Row numbers by code, and behind them all rows in order.
+        self._numbers = np.concatenate([np.argsort(code, kind="stable"), np.arange(size)])
+        self._counts = np.append(np.bincount(code, minlength=1), size)
+        self._starts = np.append(np.cumsum(self._counts[:-1]) - self._counts[:-1], size)
+
+    def pairs(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Each row with the numbers of the table's equal rows; a row with an unbound cell with all numbers."""
+        code = np.zeros(len(rows), np.int64)
+        found = np.full(len(rows), self._counts[-1] > 0)
+        everything = len(self._counts) - 1
+        for column, (values, codes) in zip(rows.T, self._columns, strict=True):
+            if not len(values):
+                break
+            rank = np.minimum(np.searchsorted(values, column), len(values) - 1)
+            found &= values[rank] == column
+            wanted = code * len(values) + rank
+            code = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+            found &= codes[code] == wanted
+        unbound = (rows == 0).any(axis=1)
+        code[unbound] = everything
+        count = np.where(found | unbound, self._counts[code], 0)
+        origin = np.repeat(np.arange(len(rows)), count)
+        first = np.cumsum(count) - count
+        return origin, self._numbers[np.arange(len(origin)) + (self._starts[code] - first)[origin]]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the arrays."""
+        arrays = [self._numbers, self._counts, self._starts, *(one for pair in self._columns for one in pair)]
+        return sum(array.nbytes for array in arrays)
 
 
 class ConstructTriples(RowOperator):

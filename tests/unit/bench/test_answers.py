@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyoxigraph as ox
 import pytest
 
-from thalweg.bench import dynamic, hub, many, seas, snb, taxi
+from thalweg.bench import algebra, dynamic, hub, many, seas, snb, taxi
 from thalweg.bench.workload import Encoded, chunks, plain_query, query_text
 from thalweg.testing.generate import lubm
 from thalweg.testing.generate_rows import trips
@@ -18,13 +18,17 @@ def hub_lines(edges: int, events: int) -> list[str]:
 
 
 STREAMS = {
+    "pairs": lambda: algebra.encoded(6_000, 6_000, algebra.PAIR),
+    "stars": lambda: algebra.encoded(6_000, 6_000, algebra.STAR),
     "seas": lambda: seas.encoded(None, 3_000),
     "snb": lambda: snb.encoded(None, 12_000),
     "dynamic": lambda: dynamic.random_graph(12_000),
     "hub": lambda: Encoded(chunks(hub_lines(300, 2_000))),
     "lubm": lambda: Encoded(chunks(lubm(12_000), 1)),
 }
+ALGEBRA = (*algebra.OPERATORS, "pattern", "join", "star")
 QUERIES = [
+    *(("stars" if algebra.stream_of(name) == algebra.STAR else "pairs", "algebra", name) for name in ALGEBRA),
     *(("seas", "seas", name) for name in seas.NAMES),
     *(("snb", "snb", name) for name in (*snb.LARGE, *snb.SLIDING)),
     *(("dynamic", "dynamic", name) for name in dynamic.SHAPES),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from thalweg import bench
-from thalweg.bench import dynamic, hub, many, memory, reevaluation, seas, snb, spark, taxi
+from thalweg.bench import algebra, dynamic, hub, many, memory, reevaluation, seas, snb, spark, taxi
 from thalweg.bench.report import Report
 from thalweg.errors import UsageError
 
@@ -22,6 +22,12 @@ TINY = {
     ),
     "spark": (spark.run, spark.Sizes(windows=(1_000, 10_000))),
     "memory": (memory.run, memory.Sizes(triples=8_000, window=2_000, new_terms=60_000, small=1_000)),
+    "algebra": (
+        algebra.run,
+        algebra.Sizes(
+            widths=(100, 1000), window=1000, tail=2_000, events=20, reports=1, seas=6_000, repeat=1
+        ),
+    ),
     "dynamic": (
         dynamic.run,
         dynamic.Sizes(
@@ -42,6 +48,14 @@ GROUPS = {
     "snb": {"large events", "sliding window"},
     "memory": {"bytes", "ever new terms"},
     "spark": {"cached engine"},
+    "algebra": {
+        "growth",
+        "against a basic pattern",
+        "re-evaluation by pyoxigraph",
+        "bytes",
+        "latency",
+        "filter of SEAS-Q2",
+    },
     "dynamic": {
         "random graph, 20 % deletes",
         "LUBM, 20 % deletes",
@@ -88,7 +102,7 @@ def test_real_rows_are_read_where_they_are_given(tmp_path: Path) -> None:
 
 
 def test_every_suite_can_be_called_by_its_name() -> None:
-    assert sorted(bench.suites()) == ["dynamic", "lubm", "memory", "seas", "snb", "spark", "taxi"]
+    assert sorted(bench.suites()) == ["algebra", "dynamic", "lubm", "memory", "seas", "snb", "spark", "taxi"]
     with pytest.raises(UsageError, match="seas"):
         bench.run("nothing")
 
