@@ -12,10 +12,10 @@ import pyoxigraph as ox
 import pytest
 
 import thalweg as tw
-from thalweg.errors import UnsupportedError
 from thalweg import bench
 from thalweg.bench.seas import observations
 from thalweg.bench.taxi import events as taxi_events
+from thalweg.errors import UnsupportedError
 from thalweg.testing.answers import Bag, answer_of, by_value, equal_bags, term_of
 from thalweg.testing.generate import TYPE
 from thalweg.testing.generate_rows import power, trips

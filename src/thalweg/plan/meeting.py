@@ -74,7 +74,9 @@ def _columns(node: Physical, plan: Plan, name: str) -> Placing:
         return None
     if isinstance(node, Scan):
         return frozenset(
-            k for k, column in enumerate(node.names) if column == name and name in plan.leaves[node.leaf].shown
+            k
+            for k, column in enumerate(node.names)
+            if column == name and name in plan.leaves[node.leaf].shown
         )
     if all(placing is None for placing in below):
         return None
@@ -86,9 +88,7 @@ def _columns(node: Physical, plan: Plan, name: str) -> Placing:
     assert placing is not None
     match node:
         case Rename():
-            return frozenset(
-                k for k, sources in enumerate(node.sources) if sources and sources[0] in placing
-            )
+            return frozenset(k for k, sources in enumerate(node.sources) if sources and sources[0] in placing)
         case Distinct() if isinstance(node.input, Template):
             return placing
         case Distinct() if not placing:
