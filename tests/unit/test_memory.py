@@ -98,7 +98,7 @@ def test_the_parts_of_a_product_are_given_back(window: str) -> None:
     session.advance(40_000)
     query.poll()
     (home,) = session._sets
-    assert home._routes._products[0].held <= 16
+    assert home._routes._products[0, 0].held <= 16
     assert not sizes(session)
 
 
