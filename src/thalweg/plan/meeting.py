@@ -1,8 +1,8 @@
 """Which variables may have a share: those by which all rows that operators bring together come to one cell.
 
-A leaf that binds a variable finds each solution in one cell of the variable's dimension. Going up, a column *places* rows
-in a dimension if it is bound in all of them, to the value by which their leaf's solution was sent to its cell. Names are
-not enough: a sub-SELECT hides a variable, and another one may have its name outside.
+A leaf that binds a variable finds each solution in one cell of the variable's dimension. Going up, a column *places*
+rows in a dimension if it is bound in all of them, to the value by which their leaf's solution was sent to its cell.
+Names are not enough: a sub-SELECT hides a variable, and another one may have its name outside.
 """
 
 from __future__ import annotations
