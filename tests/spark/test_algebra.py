@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
 from tests.spark.fakes import Play, job_of, new_worker, payloads_of, pushed, told
+from thalweg.spark import shard_engine
 from thalweg.spark.shard_plan import ShardPlan
 from thalweg.testing.algebra import FEATURES, FORMS, algebra_questions, algebra_streams
 from thalweg.testing.snapshot import Event
-from thalweg.testing.strategies import any_windows
+from thalweg.testing.strategies import OPERATORS, any_windows
 
+DERIVED = "http://ex/d"
 END = ("<http://ex/end>", "<http://ex/unwanted>", "<http://ex/end>")
+
+
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Logs are put together after every batch that brings something."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard_engine, "_FULL", 0)
+        patch.setattr(shard_engine, "_SPARSE", 0)
+        patch.setattr(shard_engine, "_PART", 700)
+        yield
 
 
 def ended(events: Sequence[Event], streams: Sequence[str], after: int = 60_007) -> list[Event]:
@@ -87,3 +101,31 @@ def test_subselects_that_hide_variables_are_spread_by_what_they_show(data: st.Da
 def test_now_gives_the_same_rows_where_whole_events_are_spread(data: st.DataObject) -> None:
     events = data.draw(algebra_streams(max_events=16))
     run(data, events, [1, 3, 4], features=FEATURES, forms=FORMS, sources="now")
+
+
+@pytest.mark.usefixtures("often")
+@given(data=st.data())
+def test_random_algebra_goes_on_from_logs_that_were_put_together(data: st.DataObject) -> None:
+    """The state of operators, and whether a query has begun, are in the saved session."""
+    events = data.draw(algebra_streams(max_events=14))
+    operators = [None, None, *OPERATORS]
+    run(data, events, [1, 2, 4], features=FEATURES, forms=FORMS, window=any_windows(), operators=operators)
+
+
+@given(data=st.data())
+def test_random_algebra_derives_the_same_streams_by_new_workers(data: st.DataObject) -> None:
+    """A graph of one query feeds another one; both have the whole algebra."""
+    events = data.draw(algebra_streams(max_events=12))
+    operators = [None, *OPERATORS]
+    maker = data.draw(algebra_questions(events, features=FEATURES, forms=["CONSTRUCT"], operators=operators))
+    producer = maker.text()
+    if maker.operator is None:
+        producer = f"REGISTER STREAM <{DERIVED}> AS {producer}"
+    producer = producer.replace("<http://ex/out>", f"<{DERIVED}>")
+    read = [*events, *(replace(one, stream=DERIVED, op="insert") for one in events)]
+    asked = data.draw(algebra_questions(read, features=FEATURES, forms=FORMS, operators=operators))
+    job = job_of(asked.text(), derive=[producer])
+    whole = ended(events, sorted((asked.streams | maker.streams) - {DERIVED}))
+    play = played(data, job, whole)
+    assert told(play.rows) == told(pushed(job, whole)), f"{producer}\n{asked.text()}"
+    event(f"reads what is derived: {DERIVED in asked.streams}, rows: {min(len(play.rows), 3)}")
