@@ -12,7 +12,18 @@ from typing import Any
 
 import pytest
 
-from tests.spark.fakes import Play, chunks_of, in_process, job_of, new_worker, payloads_of, pushed, told
+from tests.spark.fakes import (
+    Play,
+    chunks_of,
+    in_process,
+    job_of,
+    new_worker,
+    payloads_of,
+    pushed,
+    run_frame,
+    told,
+)
+from tests.spark.test_failures import engine_processes, kill
 from thalweg.answers import Row
 from thalweg.testing.snapshot import Event, Triple
 
@@ -279,3 +290,34 @@ def test_a_query_gives_the_same_rows_on_both_runners(spark: Any, tmp_path: Path,
     run_files(text, streams, rows.extend, spark=spark, source=source, shards=2, drain=True, derive=derive)
     assert told(rows) == told(in_process(job_of(text, drain=True, derive=derive), paths))
     assert len(rows) > 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["optional first", "star of optionals"])
+def test_the_algebra_goes_on_from_a_checkpoint_on_spark(
+    spark: Any, tmp_path: Path, checkpoint: str, name: str
+) -> None:
+    """The engines of the first run are gone when the second one begins; the log has less than the stream."""
+    import thalweg as tw
+
+    text, file, rows = ALGEBRA[name], tmp_path / "s.nt", []
+    replayed: list[int] = []
+    for seed, end in (1, "false"), (2, "true"):
+        with file.open("a") as more:
+            more.write(lines(seed))
+        for process in engine_processes():
+            kill(process)
+        events = tw.spark.read(
+            spark,
+            str(file),
+            stream=S,
+            endOfStream=end,
+            settle="3600",
+            maxBytesPerTrigger="4k",
+            pieceBytes="1k",
+        )
+        found, progress = run_frame(tw.spark.run(events, text, shards=2), checkpoint)
+        rows += found
+        replayed.append(sum(step.observedMetrics["thalweg"]["replayed"] for step in progress))
+    assert replayed[0] == 0 < replayed[1]
+    assert told(rows) == told(in_process(job_of(text), {S: file}))
