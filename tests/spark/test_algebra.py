@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.spark.fakes import Play, job_of, new_worker, payloads_of, pushed, told
 from thalweg.errors import UnsupportedError
+from thalweg.lang import parse
 from thalweg.spark import shard_engine
 from thalweg.spark.shard_plan import ShardPlan
 from thalweg.testing.algebra import FEATURES, FORMS, algebra_questions, algebra_streams
@@ -66,6 +69,21 @@ def run(data: st.DataObject, events: Sequence[Event], shards: Sequence[int], **a
     play = played(data, job, whole)
     assert told(play.rows) == told(pushed(job, whole)), text
     event(f"{spread} shards, rows: {min(len(play.rows), 3)}")
+
+
+def test_a_query_of_many_nested_groups_can_be_sent_to_a_task() -> None:
+    """With the plan of 200 groups, pickling would be beyond the usual limit of frames; here, the limit is lower."""
+    many = 200
+    groups = "".join(f"OPTIONAL {{ ?x <http://ex/p{k}> ?v{k} " for k in range(many))
+    query = parse(f"SELECT * FROM STREAM <http://ex/s> WHERE {{ ?x <http://ex/p> ?y {groups} {'}' * many} }}")
+    frames = sys.getrecursionlimit()
+    sys.setrecursionlimit(400)
+    try:
+        sent = pickle.loads(pickle.dumps(query))
+    finally:
+        sys.setrecursionlimit(frames)
+    assert sent.root == query.root
+    assert sent.text == query.text
 
 
 @given(data=st.data())

@@ -70,7 +70,13 @@ class ShardPlan:
     def fingerprint(self) -> str:
         """A digest of all that decides the answers: a checkpoint of another job is not ours."""
         texts = [(query.text, query.streams) for query in self.job.queries]
-        parts = STATE_FORMAT, texts, self.job.options.deciding, self.reading.prune.fingerprint, self.reading.router.shares
+        parts = (
+            STATE_FORMAT,
+            texts,
+            self.job.options.deciding,
+            self.reading.prune.fingerprint,
+            self.reading.router.shares,
+        )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 
