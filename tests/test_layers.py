@@ -28,7 +28,7 @@ NARROW = {
     "kernels": set(),
     "rdf": {"kernels", "errors", "instants", "lines"},
     "options": {"errors", "instants", "rdf"},
-    "algebra": {"errors", "instants"},
+    "algebra": {"deep", "errors", "instants"},
     "lang": {"algebra", "deep", "errors", "instants", "lines"},
     "expressions": {"algebra", "errors", "instants", "kernels", "rdf"},
     # The oracles and generators judge the engine: they must not lean on it.

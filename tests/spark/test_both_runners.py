@@ -12,8 +12,20 @@ from typing import Any
 
 import pytest
 
-from tests.spark.fakes import Play, chunks_of, in_process, job_of, told
+from tests.spark.fakes import (
+    Play,
+    chunks_of,
+    in_process,
+    job_of,
+    new_worker,
+    payloads_of,
+    pushed,
+    run_frame,
+    told,
+)
+from tests.spark.test_failures import engine_processes, kill
 from thalweg.answers import Row
+from thalweg.testing.snapshot import Event, Triple
 
 S, T = "http://ex/s", "http://ex/t"
 P, Q = "<http://ex/p>", "<http://ex/q>"
@@ -65,7 +77,55 @@ CASES = {
     "derived twice": f"SELECT * FROM STREAM <http://ex/d> [ELEMENTS 5 STEP 2] WHERE {{ ?x {P} ?y }}",
 }
 
+N1, N2 = "<http://ex/n1>", "<http://ex/n2>"
+STEP = "[RANGE 30 STEP 10]"
+ALGEBRA = {
+    "optional": asked(f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z }}"),
+    "optional in a dynamic graph": asked(f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z }}", ""),
+    "chain of optionals": asked(
+        f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z OPTIONAL {{ ?z {P} ?w FILTER(?w != ?x) }} }} FILTER(!BOUND(?z) || ?z != {N1})"
+    ),
+    "star of optionals": asked(
+        f"?x {P} ?y OPTIONAL {{ ?x {Q} ?z }} OPTIONAL {{ ?w {P} ?x }} FILTER(?x != {N1})"
+    ),
+    "union": asked(f"{{ ?x {P} ?y }} UNION {{ ?z {Q} ?x }}", what="DISTINCT ?x"),
+    "union with a hidden variable": asked(
+        f"{{ SELECT ?y {{ ?x {P} ?y }} }} UNION {{ ?x {Q} ?y }}", what="DISTINCT ?x ?y"
+    ),
+    "minus": asked(f"?x {P} ?y MINUS {{ ?y {Q} ?z }}"),
+    "not exists": asked(f"?x {P} ?y FILTER NOT EXISTS {{ ?x {Q} ?z FILTER(?z != ?y) }}"),
+    "exists in a condition": asked(f"?x {P} ?y FILTER(?x = {N1} || EXISTS {{ ?y {Q} ?z }})"),
+    "bind": asked(f"?x {P} ?y BIND(STR(?y) AS ?name) FILTER(CONTAINS(?name, '2') || ?x = {N1})"),
+    "values": asked(f"{CHAIN} VALUES (?x ?v) {{ ({N1} 1) ({N2} UNDEF) (UNDEF 3) }}", "[RANGE 20]"),
+    "values only": asked("VALUES (?x ?y) { (1 2) (3 UNDEF) (1 2) }"),
+    "sub-select": asked(f"?x {P} ?y {{ SELECT DISTINCT ?y WHERE {{ ?y {Q} ?z }} }}"),
+    "path of zero or one": asked(f"?x {P}? ?y", "[RANGE 10]"),
+    "path with a choice": asked(f"?x {P}|^{Q} ?y"),
+    "ask": f"ASK FROM STREAM <{S}> [RANGE 8] WHERE {{ ?x {P} ?x OPTIONAL {{ ?x {Q} ?y }} }}",
+    "graph over an optional": made(f"?x {Q} ?z . ?y {P} [ {Q} ?z ]", f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z }}"),
+    "optional first": asked(f"OPTIONAL {{ ?x {P} ?x }}", "[RANGE 5]"),
+    "each event with an optional": asked(f"?x ?p ?y OPTIONAL {{ ?x {Q} ?z }}", "[NOW]"),
+    "rstream of an optional": asked(f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z }}", STEP, operator="RSTREAM"),
+    "istream of an optional": asked(f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z }}", STEP, "?y ?z", "ISTREAM"),
+    "dstream of not exists": asked(f"?x {P} ?y FILTER NOT EXISTS {{ ?x {Q} ?y }}", operator="DSTREAM"),
+    "derived from an optional": (
+        f"SELECT * FROM STREAM <http://ex/d> [RANGE 30] WHERE {{ ?x {Q} ?y OPTIONAL {{ ?y {P} ?z }} }}"
+    ),
+    "derived from a first instant": "SELECT * FROM STREAM <http://ex/d> [RANGE 50] WHERE { ?x ?p ?y }",
+}
+"""Queries of the algebra; they are in `CASES`, too."""
+
+CASES |= ALGEBRA
+
 DERIVE = {
+    "derived from an optional": [
+        f"REGISTER STREAM <http://ex/d> AS CONSTRUCT {{ ?x {Q} ?y . ?y {P} ?z }} FROM STREAM <{S}> [RANGE 20] "
+        f"WHERE {{ ?x {P} ?y OPTIONAL {{ ?y {Q} ?z }} }}"
+    ],
+    "derived from a first instant": [
+        f"REGISTER STREAM <http://ex/d> AS CONSTRUCT {{ ?x {Q} ?y }} FROM STREAM <{S}> [RANGE 20] "
+        f"WHERE {{ VALUES (?x ?y) {{ ({N1} {N2}) }} }}"
+    ],
     "derived": [
         f"REGISTER ISTREAM <http://ex/d> AS CONSTRUCT {{ ?x {Q} ?z }} FROM STREAM <{S}> [RANGE 20] WHERE {{ {CHAIN} }}"
     ],
@@ -99,6 +159,7 @@ EMPTY = {
 ON_SPARK = (
     *("star", "triangle", "apart", "distinct", "rstream", "by count", "each event", "two streams"),
     *("graph with nodes", "derived"),
+    *("star of optionals", "union with a hidden variable", "exists in a condition", "values only"),
 )
 
 
@@ -123,6 +184,72 @@ def test_a_query_gives_the_same_rows_in_shards(tmp_path: Path, name: str, shards
             play.batch([chunk])
     assert told(play.rows) == told(in_process(job, paths))
     assert len(play.rows) > 1
+
+
+def changes(seed: int) -> list[Event]:
+    """Inserts and deletes of such edges, some at one instant; the first event has no edge that a query asks for."""
+    chance = random.Random(seed)
+    there: list[Triple] = []
+    events = [Event(S, 1000, (("<http://ex/a>", "<http://ex/unwanted>", "<http://ex/b>"),))]
+    at = 3000
+    for _ in range(90):
+        at += chance.choice([0, 500, 1000, 2000, 9000])
+        edges = [
+            (
+                f"<http://ex/n{chance.randrange(5)}>",
+                chance.choice([P, Q]),
+                f"<http://ex/n{chance.randrange(5)}>",
+            )
+            for _ in range(chance.choice([1, 1, 2, 3]))
+        ]
+        if there and chance.random() < 0.35:
+            gone = chance.choice(there)
+            there.remove(gone)
+            events.append(Event(S, at, (gone,), op="delete"))
+        else:
+            there += edges
+            events.append(Event(S, at, tuple(edges)))
+    return [*events, Event(S, at + 10**6, (("<http://ex/a>", "<http://ex/unwanted>", "<http://ex/b>"),))]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", ALGEBRA)
+def test_kills_at_every_batch_leave_the_rows_of_the_algebra_as_they_are(name: str, shards: int) -> None:
+    """Inserts and deletes in batches of any size; each batch is broken off, run, and run again, by new workers."""
+    chance = random.Random(f"{name} {shards}")
+    job = job_of(ALGEBRA[name], shards=shards, derive=DERIVE.get(name, ()))
+    play = Play(job)
+    events = rest = changes(shards)
+    while rest:
+        size = chance.choice([1, 1, 2, 7])
+        new_worker()
+        play.batch(payloads_of(job, rest[:size]), fail_after=chance.randrange(3), retry=chance.random() < 0.5)
+        rest = rest[size:]
+    assert told(play.rows) == told(pushed(job, events))
+    assert len(play.rows) > 0
+
+
+@pytest.mark.parametrize("name", ["values only", "optional first"])
+def test_rows_without_triples_begin_with_the_first_event_also_if_nothing_of_it_is_kept(name: str) -> None:
+    job = job_of(ALGEBRA[name], shards=4)
+    play = Play(job)
+    events = changes(0)
+    for number, event in enumerate(events):
+        if number % 2:
+            new_worker()
+        play.batch(payloads_of(job, [event]))
+    assert play.shards == 1
+    assert play.rows[0].at == events[0].time
+    assert told(play.rows) == told(pushed(job, events))
+
+
+def test_a_row_has_no_binding_of_a_variable_that_is_unbound(tmp_path: Path) -> None:
+    file = tmp_path / "a.nt"
+    file.write_text(f"{N1} {P} {N2} .\n")
+    job = job_of(ALGEBRA["optional"], shards=2)
+    play = Play(job)
+    play.batch(chunks_of(job, S, file, piece_bytes=1000))
+    assert [row.bindings for row in play.rows] == [{"x": N1, "y": N2}]
 
 
 @pytest.mark.parametrize("shards", [1, 2])
@@ -163,3 +290,34 @@ def test_a_query_gives_the_same_rows_on_both_runners(spark: Any, tmp_path: Path,
     run_files(text, streams, rows.extend, spark=spark, source=source, shards=2, drain=True, derive=derive)
     assert told(rows) == told(in_process(job_of(text, drain=True, derive=derive), paths))
     assert len(rows) > 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ["optional first", "star of optionals"])
+def test_the_algebra_goes_on_from_a_checkpoint_on_spark(
+    spark: Any, tmp_path: Path, checkpoint: str, name: str
+) -> None:
+    """The engines of the first run are gone when the second one begins; the log has less than the stream."""
+    import thalweg as tw
+
+    text, file, rows = ALGEBRA[name], tmp_path / "s.nt", []
+    replayed: list[int] = []
+    for seed, end in (1, "false"), (2, "true"):
+        with file.open("a") as more:
+            more.write(lines(seed))
+        for process in engine_processes():
+            kill(process)
+        events = tw.spark.read(
+            spark,
+            str(file),
+            stream=S,
+            endOfStream=end,
+            settle="3600",
+            maxBytesPerTrigger="4k",
+            pieceBytes="1k",
+        )
+        found, progress = run_frame(tw.spark.run(events, text, shards=2), checkpoint)
+        rows += found
+        replayed.append(sum(step.observedMetrics["thalweg"]["replayed"] for step in progress))
+    assert replayed[0] == 0 < replayed[1]
+    assert told(rows) == told(in_process(job_of(text), {S: file}))

@@ -10,7 +10,7 @@ import pytest
 
 from thalweg.cli import _main
 from thalweg.errors import UsageError
-from thalweg.spark import checkpoints, command
+from thalweg.spark import checkpoints, command, shard_plan
 
 S = "http://ex/s"
 CHAIN = f"SELECT ?x ?z FROM STREAM <{S}> [RANGE 60] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
@@ -224,6 +224,17 @@ def test_a_plan_of_another_version_is_refused(folder: Path, capsys: pytest.Captu
     file.write_text(json.dumps({**values, "job": "0" * 32}))
     assert run(folder) == 2
     assert "another plan of this query" in capsys.readouterr().err
+
+
+def test_a_checkpoint_whose_state_has_an_older_format_is_refused_before_spark_starts(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(shard_plan, "STATE_FORMAT", shard_plan.STATE_FORMAT - 1)
+        begin(folder)
+    assert run(folder) == 2
+    error = capsys.readouterr().err
+    assert "made by another version of Thalweg: start with a new checkpoint directory" in error
 
 
 def test_another_query_that_derives_a_stream_is_refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -22,6 +24,7 @@ from thalweg.algebra.nodes import (
 from thalweg.algebra.scope import scope_of
 from thalweg.algebra.terms import Const, Pattern
 from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
+from thalweg.deep import deeply
 
 N = TypeVar("N", bound=Node)
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
@@ -70,6 +73,10 @@ class Query:
             raise ValueError("a query has at least one pattern and one source")
         if any(pattern.source >= len(self.sources) for pattern in self.patterns):
             raise ValueError("a pattern reads a source that the query does not have")
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Query], tuple[bytes]]:
+        """Pickles the query as bytes, with what was derived from it: pickling recurses as deeply as groups nest."""
+        return _unpickled, (deeply(lambda: pickle.dumps(self.__dict__)),)
 
     def _first(self, kind: type[N]) -> N | None:
         """The first node of a kind on the way down from the root, before the tree branches."""
@@ -171,3 +178,9 @@ class Query:
             isinstance(w, Range | Count) and w.report is not None and w.report.empty
             for w in (source.window for source in self.sources)
         )
+
+
+def _unpickled(data: bytes) -> Query:
+    query = object.__new__(Query)
+    query.__dict__.update(deeply(lambda: pickle.loads(data)))
+    return query

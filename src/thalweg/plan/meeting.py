@@ -1,8 +1,8 @@
 """Which variables may have a share: those by which all rows that operators bring together come to one cell.
 
-A leaf that binds a variable finds each solution in one cell of the variable's dimension. Going up, a column *places* rows
-in a dimension if it is bound in all of them, to the value by which their leaf's solution was sent to its cell. Names are
-not enough: a sub-SELECT hides a variable, and another one may have its name outside.
+A leaf that binds a variable finds each solution in one cell of the variable's dimension. Going up, a column *places*
+rows in a dimension if it is bound in all of them, to the value by which their leaf's solution was sent to its cell.
+Names are not enough: a sub-SELECT hides a variable, and another one may have its name outside.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Term, Var
+from thalweg.deep import deeply
 from thalweg.plan.compile import plan_of
 from thalweg.plan.physical import (
     CoGroup,
@@ -63,7 +64,7 @@ def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ..
 def _placing(plan: Plan, name: str) -> frozenset[int] | None:
     """The columns of the answer that place its rows in the dimension of a variable; None where it may have no share."""
     try:
-        return _columns(plan.root, plan, name) or frozenset()
+        return deeply(lambda: _columns(plan.root, plan, name)) or frozenset()
     except _NotTogetherError:
         return None
 

@@ -29,9 +29,9 @@ from thalweg.spark import engine_processes
 from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.engine_processes import Engine, StateVersion
 from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions
-from thalweg.spark.shard_plan import ShardPlan
+from thalweg.spark.shard_plan import STATE_FORMAT, ShardPlan
 
-FORMAT = 7
+FORMAT = STATE_FORMAT
 HEADER_SCHEMA = (
     "format int, job string, token string, version long, digest long, first long, next long, positions binary"
 )

@@ -13,6 +13,8 @@ from thalweg.plan.shares import Shares, plan_shares
 from thalweg.spark.encode import Reading
 from thalweg.spark.routing import Router, keys_for
 
+STATE_FORMAT = 7
+"""The format of a shard's state: its header, its log, and the sessions that are saved in it."""
 _DERIVES = "a query that reads a derived stream runs beside the query that makes it"
 
 
@@ -68,7 +70,13 @@ class ShardPlan:
     def fingerprint(self) -> str:
         """A digest of all that decides the answers: a checkpoint of another job is not ours."""
         texts = [(query.text, query.streams) for query in self.job.queries]
-        parts = texts, self.job.options.deciding, self.reading.prune.fingerprint, self.reading.router.shares
+        parts = (
+            STATE_FORMAT,
+            texts,
+            self.job.options.deciding,
+            self.reading.prune.fingerprint,
+            self.reading.router.shares,
+        )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
 

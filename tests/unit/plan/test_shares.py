@@ -69,6 +69,27 @@ def test_equal_rows_meet_where_the_answer_is_a_set() -> None:
     assert {name for name, _ in shares.shares} <= {"a", "d"}
 
 
+HIDDEN = "{ SELECT ?y { ?x <http://ex/p> ?y } } UNION { ?x <http://ex/q> ?y }"
+
+
+def test_equal_rows_meet_where_a_sub_select_hides_a_variable_of_the_same_name() -> None:
+    shares, copies = planned(HIDDEN, 4, what="DISTINCT ?x ?y")
+    assert shares.shares == (("y", 4),)
+    assert copies == [1, 1]
+    assert planned(HIDDEN, 4, what="DISTINCT ?x")[0].shards == 1
+
+
+OPTIONAL = "?x <http://ex/p> ?y OPTIONAL { ?y <http://ex/q> ?z }"
+
+
+def test_rows_of_optional_meet_by_a_variable_that_both_sides_bind() -> None:
+    assert planned(OPTIONAL, 4)[0].shares == (("y", 4),)
+    assert planned(OPTIONAL, 4, what="DISTINCT ?y")[0].shares == (("y", 4),)
+    assert planned(OPTIONAL, 4, what="DISTINCT ?z")[0].shards == 1
+    apart, _ = planned(f"{OPTIONAL} OPTIONAL {{ ?z <http://ex/p> ?w }}", 4)
+    assert (apart.shards, apart.reason) == (1, "the parts of the query have no variable in common")
+
+
 TERMS = st.sampled_from(["?a", "?b", "?c", "<http://ex/k>", "<http://ex/l>"])
 NODES = st.sampled_from(["_:m", "_:n"])
 TEMPLATES = st.lists(st.tuples(TERMS | NODES, TERMS, TERMS | NODES), min_size=1, max_size=4)
