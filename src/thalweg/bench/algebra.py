@@ -85,6 +85,16 @@ def encoded(count: int, window: int, predicates: str = PAIR) -> Encoded:
     return Encoded(chunks(triples(count, window, predicates)))
 
 
+def filled(width: int) -> int:
+    """Events after which a window is full, and the memory for what leaves it has its size."""
+    return width + width // 2
+
+
+def length(width: int, sizes: Sizes) -> int:
+    """The events of a stream for a window: those that fill it, and those that are timed."""
+    return filled(width) + max(sizes.tail, sizes.events, sizes.reports + 1)
+
+
 def run(
     *, data: Path | None = None, quick: bool = False, spark: bool = True, sizes: Sizes | None = None
 ) -> Report:
@@ -95,8 +105,7 @@ def run(
     sizes = sizes or (QUICK if quick else Sizes())
     report = Report("algebra")
     growth(report, sizes)
-    more = max(sizes.tail, sizes.events)
-    streams = {kind: encoded(sizes.window + more, sizes.window, kind) for kind in (PAIR, STAR)}
+    streams = {kind: encoded(length(sizes.window, sizes), sizes.window, kind) for kind in (PAIR, STAR)}
     ratios(report, streams, sizes)
     one_by_one(report, streams, sizes)
     selective(report, data, sizes)
@@ -107,7 +116,7 @@ def growth(report: Report, sizes: Sizes) -> None:
     """Time per event by the width of the window: the widest at most 2 x the narrowest (10^3 to 10^6: a logarithm)."""
     widths = sizes.widths
     for kind in (PAIR, STAR):
-        streams = [encoded(width + sizes.tail, width, kind) for width in widths]
+        streams = [encoded(length(width, sizes), width, kind) for width in widths]
         for name in (*OPERATORS, "join", "star"):
             if stream_of(name) != kind:
                 continue
@@ -133,7 +142,8 @@ def growth(report: Report, sizes: Sizes) -> None:
 
 def _timed(stream: Encoded, name: str, width: int, tail: int) -> Cost:
     text = query_text("algebra", name, f"[RANGE {width}]")
-    return stream.run([text], tail=tail, warm=width, end=width + tail, clock=time.process_time)
+    warm = filled(width)
+    return stream.run([text], tail=tail, warm=warm, end=warm + tail, clock=time.process_time)
 
 
 def ratios(report: Report, streams: dict[str, Encoded], sizes: Sizes) -> None:
@@ -176,14 +186,14 @@ def one_by_one(report: Report, streams: dict[str, Encoded], sizes: Sizes) -> Non
     for name in (*OPERATORS, "join", "star"):
         stream, width = streams[stream_of(name)], sizes.window
         session, (query,) = stream.session([query_text("algebra", name, f"[RANGE {width}]")])
-        for batch in stream.batches(0, width):
+        for batch in stream.batches(0, filled(width)):
             session.push_events(batch)
             query.drain()
         live = session.live_triples
         parts = {part: size / live for part, size in session.memory()["operators"].items()}
         note = f"{live:,} live; " + ", ".join(f"{part} {size:.0f}" for part, size in parts.items())
         report.add("bytes", name, sum(parts.values()), "bytes a live triple", note=note)
-        latencies[name] = _latency(session, query, stream, width, sizes.events)
+        latencies[name] = _latency(session, query, stream, filled(width), sizes.events)
     for name, taken in latencies.items():
         for which, quantile in (("median", 50), ("p99", 99)):
             value = float(np.percentile(taken, quantile)) * 1e6
@@ -193,14 +203,14 @@ def one_by_one(report: Report, streams: dict[str, Encoded], sizes: Sizes) -> Non
 def _latency(
     session: Session, query: ContinuousQuery, stream: Encoded, start: int, events: int
 ) -> NDArray[np.float64]:
-    """Seconds of each of so many events from `start` on: a push and a drain."""
+    """Seconds of the process for each of so many events from `start` on: a push and a drain."""
     taken = np.empty(events)
     for k in range(events):
         event = stream.batch(start + k, start + k + 1)
-        begun = time.perf_counter()
+        begun = time.process_time()
         session.push_events(event)
         query.drain()
-        taken[k] = time.perf_counter() - begun
+        taken[k] = time.process_time() - begun
     return taken
 
 

@@ -2,9 +2,10 @@
 
 `groups` and `entries` are tables of cells, each with a hash table of its own (`slots`, open addressing, -1 empty). A
 group is a key: its cells are, for each input, the sum of the counts, the number of entries and the first entry, and
-then the key itself. An entry is a row of one input beyond the key: group, input, count, next, previous, and its cells.
-Entries of a group and an input are a chain; one whose count is 0 is in no chain, and stays in the table until the
-owner rebuilds it.
+then the key itself. An entry is a row of one input beyond the key: group, tag (hash and input), count, next, previous,
+and its cells. Entries of a group and an input are a chain. An entry whose count becomes 0, and a group without entries
+and counts, leave their hash table at once and are reused (Knuth, The Art of Computer Programming 3, 6.4, algorithm R):
+the tables are as large as what they hold, and no change waits for a rebuild of them.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ ROWS, LEFT, SEMI, ANTI, MARK, MARK_NOT, OUTER = range(7)
 
 GROUP_TOTAL, GROUP_SIZE, GROUP_HEAD = 0, 1, 2
 GROUP_CELLS = 3  # for each input
-ENTRY_GROUP, ENTRY_INPUT, ENTRY_COUNT, ENTRY_NEXT, ENTRY_PREVIOUS, ENTRY_ROW = range(6)
+ENTRY_GROUP, ENTRY_TAG, ENTRY_COUNT, ENTRY_NEXT, ENTRY_PREVIOUS, ENTRY_ROW = range(6)
 
-USED_GROUPS, USED_ENTRIES, LIVE = 0, 1, 2
-_AHEAD = 16  # changes by which the group of a key is prefetched
+# Groups and entries that were ever in use; rows and keys that are there; the first free group and entry, and how many.
+USED_GROUPS, USED_ENTRIES, LIVE, FREE_GROUP, FREE_ENTRY, SPARE_GROUPS, SPARE_ENTRIES = range(7)
+USED_CELLS = 7
+TAG_INPUT = 16  # bits of a tag that are the number of the input
+_TAG_HASH = (1 << 47) - 1
+_AHEAD = 8  # changes between two stages of prefetching
 
 # Columns of the definition of an input: its rule, the cells of a row beyond the key, and where they go in the output.
 INPUT_RULE, INPUT_CELLS, INPUT_OUT = 0, 1, 2
+INPUT_KEPT = 3  # the cells of its entries: none for an outer input, whose rows are not kept
 
 # What the change of an input has in its place: a row's own cells, or one of these.
 _OWN, _NOTHING, _TRUE, _FALSE = 0, 1, 2, 3
@@ -48,8 +54,13 @@ def _group_of(slots, mask, groups, width, used, row, key, inputs, h):
     while True:
         number = load64(slots, slot)
         if number < 0:
-            number = load64(used, USED_GROUPS)
-            store64(used, USED_GROUPS, number + 1)
+            number = load64(used, FREE_GROUP)
+            if number < 0:
+                number = load64(used, USED_GROUPS)
+                store64(used, USED_GROUPS, number + 1)
+            else:
+                store64(used, FREE_GROUP, load64(groups + 8 * width * number, GROUP_HEAD))
+                store64(used, SPARE_GROUPS, load64(used, SPARE_GROUPS) - 1)
             store64(slots, slot, number)
             group = groups + 8 * width * number
             for i in range(inputs):
@@ -69,24 +80,89 @@ def _group_of(slots, mask, groups, width, used, row, key, inputs, h):
 
 
 @njit(cache=True, nogil=True)
-def _entry_of(slots, mask, entries, width, used, number, input, row, key, count):
+def _may_move(home, place, hole, mask):
+    """Whether what is in a place of a hash table is still found from its home if it moves to an earlier hole."""
+    return ((place - home) & mask) >= ((place - hole) & mask)
+
+
+@njit(cache=True, nogil=True)
+def _forget_group(slots, mask, groups, width, used, group, key, inputs):
+    """Takes a group out of its hash table, if there is nothing in it."""
+    for i in range(inputs):
+        cells = GROUP_CELLS * i
+        if load64(group, cells + GROUP_TOTAL) != 0 or load64(group, cells + GROUP_SIZE) != 0:
+            return
+    start = GROUP_CELLS * inputs
+    number = (group - groups) // (8 * width)
+    hole = _hash(group, start, key, 0) & mask
+    while load64(slots, hole) != number:
+        hole = (hole + 1) & mask
+    place = (hole + 1) & mask
+    other = load64(slots, place)
+    while other >= 0:
+        if _may_move(_hash(groups + 8 * width * other, start, key, 0) & mask, place, hole, mask):
+            store64(slots, hole, other)
+            hole = place
+        place = (place + 1) & mask
+        other = load64(slots, place)
+    store64(slots, hole, -1)
+    store64(group, GROUP_HEAD, load64(used, FREE_GROUP))
+    store64(used, FREE_GROUP, number)
+    store64(used, SPARE_GROUPS, load64(used, SPARE_GROUPS) + 1)
+
+
+@njit(cache=True, nogil=True)
+def _tag(row, key, count, input):
+    """The hash of a row, and its input."""
+    return (_hash(row, 0, key + count, input + 1) & _TAG_HASH) << TAG_INPUT | input
+
+
+@njit(cache=True, nogil=True)
+def _forget_entry(slots, mask, entries, width, used, entry):
+    """Takes an entry, which is in no chain, out of its hash table."""
+    at = entries + 8 * width * entry
+    hole = (load64(at, ENTRY_TAG) >> TAG_INPUT) & mask
+    while load64(slots, hole) != entry:
+        hole = (hole + 1) & mask
+    place = (hole + 1) & mask
+    other = load64(slots, place)
+    while other >= 0:
+        home = (load64(entries + 8 * width * other, ENTRY_TAG) >> TAG_INPUT) & mask
+        if _may_move(home, place, hole, mask):
+            store64(slots, hole, other)
+            hole = place
+        place = (place + 1) & mask
+        other = load64(slots, place)
+    store64(slots, hole, -1)
+    store64(at, ENTRY_NEXT, load64(used, FREE_ENTRY))
+    store64(used, FREE_ENTRY, entry)
+    store64(used, SPARE_ENTRIES, load64(used, SPARE_ENTRIES) + 1)
+
+
+@njit(cache=True, nogil=True)
+def _entry_of(slots, mask, entries, width, used, number, tag, row, key, count):
     """The entry of a row in group `number`, made where there is none."""
-    slot = _hash(row, key, count, number * 64 + input + 1) & mask
+    slot = (tag >> TAG_INPUT) & mask
     while True:
         entry = load64(slots, slot)
         at = entries + 8 * width * entry
         if entry < 0:
-            entry = load64(used, USED_ENTRIES)
-            store64(used, USED_ENTRIES, entry + 1)
+            entry = load64(used, FREE_ENTRY)
+            if entry < 0:
+                entry = load64(used, USED_ENTRIES)
+                store64(used, USED_ENTRIES, entry + 1)
+            else:
+                store64(used, FREE_ENTRY, load64(entries + 8 * width * entry, ENTRY_NEXT))
+                store64(used, SPARE_ENTRIES, load64(used, SPARE_ENTRIES) - 1)
             store64(slots, slot, entry)
             at = entries + 8 * width * entry
             store64(at, ENTRY_GROUP, number)
-            store64(at, ENTRY_INPUT, input)
+            store64(at, ENTRY_TAG, tag)
             store64(at, ENTRY_COUNT, 0)
             for c in range(count):
                 store64(at, ENTRY_ROW + c, load64(row, key + c))
             return entry
-        if load64(at, ENTRY_GROUP) == number and load64(at, ENTRY_INPUT) == input:
+        if load64(at, ENTRY_TAG) == tag and load64(at, ENTRY_GROUP) == number:
             same = np.int64(0)
             while same < count and load64(at, ENTRY_ROW + same) == load64(row, key + same):
                 same += 1
@@ -97,7 +173,7 @@ def _entry_of(slots, mask, entries, width, used, number, input, row, key, count)
 
 @njit(cache=True, nogil=True)
 def _count(group, entries, width, used, entry, place, weight):
-    """Adds a weight to an entry, which is in the chain of its group while its count is not 0."""
+    """Adds a weight to an entry, which is in the chain of its group while its count is not 0; answers the count."""
     at = entries + 8 * width * entry
     before = load64(at, ENTRY_COUNT)
     after = before + weight
@@ -122,6 +198,7 @@ def _count(group, entries, width, used, entry, place, weight):
             store64(entries + 8 * width * following, ENTRY_PREVIOUS, previous)
         store64(group, place + GROUP_SIZE, load64(group, place + GROUP_SIZE) - 1)
         store64(used, LIVE, load64(used, LIVE) - 1)
+    return after
 
 
 @njit(cache=True, nogil=True)
@@ -194,13 +271,33 @@ def step(
     out = np.int64(out_rows.ctypes.data)
     width = np.int64(out_rows.shape[1])
     for k in range(start, changes):
-        # The slot of a key is prefetched first, then its group.
+        # First the slots of key and row are prefetched, then group and entry, then the first entries of the group.
+        if k + 3 * _AHEAD < changes:
+            later = given + 8 * cells * (k + 3 * _AHEAD)
+            prefetch64(slots, _hash(later, 0, key, 0) & mask)
+            kept = definition[inputs[k + 3 * _AHEAD], INPUT_KEPT]
+            if kept > 0:
+                tag = _tag(later, key, kept, inputs[k + 3 * _AHEAD])
+                prefetch64(entries_slots, (tag >> TAG_INPUT) & entry_mask)
         if k + 2 * _AHEAD < changes:
-            prefetch64(slots, _hash(given + 8 * cells * (k + 2 * _AHEAD), 0, key, 0) & mask)
+            later = given + 8 * cells * (k + 2 * _AHEAD)
+            number = load64(slots, _hash(later, 0, key, 0) & mask)
+            if number >= 0:
+                prefetch64(groups, group_width * number)
+                prefetch64(groups, group_width * (number + 1) - 1)
+            kept = definition[inputs[k + 2 * _AHEAD], INPUT_KEPT]
+            if kept > 0:
+                tag = _tag(later, key, kept, inputs[k + 2 * _AHEAD])
+                entry = load64(entries_slots, (tag >> TAG_INPUT) & entry_mask)
+                if entry >= 0:
+                    prefetch64(entries, entry_width * entry)
         if k + _AHEAD < changes:
             number = load64(slots, _hash(given + 8 * cells * (k + _AHEAD), 0, key, 0) & mask)
             if number >= 0:
-                prefetch64(groups, group_width * number)
+                for i in range(count):
+                    head = load64(groups, group_width * number + GROUP_CELLS * i + GROUP_HEAD)
+                    if head >= 0:
+                        prefetch64(entries, entry_width * head)
         row = given + 8 * cells * k
         own = inputs[k]
         group = _group_of(slots, mask, groups, group_width, used, row, key, count, _hash(row, 0, key, 0))
@@ -226,15 +323,15 @@ def step(
             store64(used, LIVE, load64(used, LIVE) + 1)
         elif before != 0 and after == 0:
             store64(used, LIVE, load64(used, LIVE) - 1)
-        if own_cells > 0 and rule != OUTER:
+        if definition[own, INPUT_KEPT] > 0:
             number = (group - groups) // (8 * group_width)
+            tag = _tag(row, key, own_cells, own)
             entry = _entry_of(
-                entries_slots, entry_mask, entries, entry_width, used, number, own, row, key, own_cells
+                entries_slots, entry_mask, entries, entry_width, used, number, tag, row, key, own_cells
             )
-            _count(group, entries, entry_width, used, entry, place, weights[k])
-        if product == 0 or not emit:
-            continue
-        for part in range(2):
+            if _count(group, entries, entry_width, used, entry, place, weights[k]) == 0:
+                _forget_entry(entries_slots, entry_mask, entries, entry_width, used, entry)
+        for part in range(2 if emit and product != 0 else 0):
             kind, change = _change(rule, part, own_cells, weights[k], before, after)
             # The rows of an outer input are there with their own weight: they are solutions already.
             factor = np.int64(1) if rule == OUTER and kind == _OWN else weight
@@ -287,4 +384,6 @@ def step(
                             more = True
                             break
                     cursor[i] = load64(group, GROUP_CELLS * i + GROUP_HEAD)
+        if after == 0:
+            _forget_group(slots, mask, groups, group_width, used, group, key, count)
     return np.int64(changes), written, np.int64(0)

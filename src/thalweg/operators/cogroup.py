@@ -25,6 +25,14 @@ _FEW = 16
 _LITTLE = 1024
 
 
+def _slots(room: int) -> Ints:
+    """An empty hash table that is at most two thirds full with so many rows."""
+    size = 2 * _FEW
+    while 2 * size < 3 * room:
+        size *= 2
+    return np.full(size, -1, np.int64)
+
+
 class CoGroupRows:
     """Inputs by key: `widths` are the cells of their rows, the first `key` of which are the key.
 
@@ -41,26 +49,29 @@ class CoGroupRows:
         self.key = key
         self._widths = list(widths)
         self._booleans = np.array(booleans, np.int64)
-        self._definition = np.zeros((len(widths), 3), np.int64)
+        self._definition = np.zeros((len(widths), 4), np.int64)
         place = key
         for number, (width, rule) in enumerate(zip(widths, rules, strict=True)):
             own = width - key if rule in ("rows", "left", "outer") else 0
-            self._definition[number] = RULES[rule], own, place
+            self._definition[number] = RULES[rule], own, place, 0 if rule == "outer" else own
             place += own if own or not rule.startswith("mark") else 1
         self.width = place
         if "outer" in rules and list(rules) != ["rows", "outer"]:
             raise ValueError("an outer input stands beside one input of rows")
         self._cells = int(self._definition[:, kernel.INPUT_CELLS].max())
+        self._keeps = any(self._kept(number) for number in range(len(widths)))
         self._cursor = np.zeros(len(widths), np.int64)
         self._room = 256
         self._reset(_FEW, _FEW)
 
     def _reset(self, groups: int, entries: int) -> None:
-        self._group_slots = np.full(2 * groups, -1, np.int64)
+        """Empties the tables, and makes room for so many groups and entries."""
+        self._group_slots = _slots(groups)
         self._groups = np.empty((groups, kernel.GROUP_CELLS * len(self._widths) + self.key), np.int64)
-        self._entry_slots = np.full(2 * entries, -1, np.int64)
+        self._entry_slots = _slots(entries)
         self._entries = np.empty((entries, kernel.ENTRY_ROW + self._cells), np.int64)
-        self._used = np.zeros(3, np.int64)
+        self._used = np.zeros(kernel.USED_CELLS, np.int64)
+        self._used[[kernel.FREE_GROUP, kernel.FREE_ENTRY]] = -1
 
     def step(self, *inputs: Changes) -> Changes:
         """Takes changes of the inputs, each in time order; gives the netted changes of the product."""
@@ -112,34 +123,27 @@ class CoGroupRows:
                 self._room = min(4 * self._room, 1 << 16)
         return Changes.concat(parts, self.width).consolidated()
 
+    def _sizes(self) -> tuple[int, int]:
+        """How many groups and entries there are."""
+        groups, entries, _, _, _, spare_groups, spare_entries = self._used.tolist()
+        return groups - spare_groups, entries - spare_entries
+
     def _reserve(self, more: int) -> None:
-        groups, entries, _ = self._used.tolist()
-        if groups + more > len(self._groups) or entries + more > len(self._entries):
+        groups, entries = self._sizes()
+        if groups + more > len(self._groups) or (self._keeps and entries + more > len(self._entries)):
             self._rebuild(more)
 
     def _rebuild(self, more: int) -> None:
-        """Leaves behind the keys and rows that are gone, and makes room for more."""
+        """Moves what is there to tables with room for half as much again, and for more."""
         content = [self._content(number) for number in range(len(self._widths))]
-        groups = max(int(self._live_groups().sum()), 1)
-        entries = sum(len(rows) for number, (rows, _) in enumerate(content) if self._kept(number)) or 1
-        room = [_FEW, _FEW]
-        for k, needed in enumerate((groups, entries)):
-            while room[k] < 2 * needed + more:
-                room[k] *= 2
-        self._reset(*room)
+        groups, entries = (max(size + size // 2 + more, _FEW) for size in self._sizes())
+        self._reset(groups, entries if self._keeps else _FEW)
         for number, (rows, counts) in enumerate(content):
             self._load(number, rows, counts)
 
     def _kept(self, number: int) -> bool:
         """Whether rows of an input are kept beyond their keys."""
-        rule, cells, _ = self._definition[number].tolist()
-        return cells > 0 and rule != kernel.OUTER
-
-    def _live_groups(self) -> NDArray[np.bool_]:
-        used = int(self._used[kernel.USED_GROUPS])
-        cells = self._groups[:used, : kernel.GROUP_CELLS * len(self._widths)]
-        totals = cells.reshape(used, len(self._widths), kernel.GROUP_CELLS)[:, :, : kernel.GROUP_SIZE + 1]
-        return (totals != 0).any(axis=(1, 2))
+        return int(self._definition[number, kernel.INPUT_KEPT]) > 0
 
     def _content(self, number: int) -> tuple[Ints, Ints]:
         """The rows of an input that are kept, and their counts."""
@@ -151,7 +155,8 @@ class CoGroupRows:
             return self._groups[:used, start:][there], totals[there]
         used = int(self._used[kernel.USED_ENTRIES])
         entries = self._entries[:used]
-        entries = entries[(entries[:, kernel.ENTRY_INPUT] == number) & (entries[:, kernel.ENTRY_COUNT] != 0)]
+        owner = entries[:, kernel.ENTRY_TAG] & ((1 << kernel.TAG_INPUT) - 1)
+        entries = entries[(owner == number) & (entries[:, kernel.ENTRY_COUNT] != 0)]
         keys = self._groups[entries[:, kernel.ENTRY_GROUP], start:]
         cells = entries[:, kernel.ENTRY_ROW : kernel.ENTRY_ROW + int(self._definition[number, 1])]
         return np.concatenate([keys, cells], axis=1), entries[:, kernel.ENTRY_COUNT].copy()
