@@ -84,6 +84,7 @@ _FORMS = (
     "REGISTER RSTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 2s STEP 1s] WHERE {{ {body} }}",
     "REGISTER ISTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 1s STEP 1s] WHERE {{ {body} }}",
     "REGISTER DSTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} }}",
+    "SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} OPTIONAL {{ ?x <urn:q> ?o }} VALUES ?x {{ 1 2 }} }}",
 )
 _BODIES = (
     "?x <urn:p> ?y . ?y <urn:p> ?z . ?z <urn:p> ?x",
@@ -125,6 +126,7 @@ def main() -> None:
             asked = [session.register(form.format(stream=stream, body=b)) for form in _FORMS for b in _BODIES]
             for batch in read_events([path], stream, session.arena, session.prune(), options):
                 session.push_events(batch)
+            asked.append(session.register(_FORMS[0].format(stream=stream, body=_BODIES[0])))  # in mid-stream
             session.push(stream, at=6_000, graph="".join(triples[:4]))
             session.advance(7_000)
             session.finish(drain=True)
