@@ -13,6 +13,7 @@ from thalweg.operators.state import State
 from thalweg.operators.template import Template
 
 Ints = NDArray[np.int64]
+_FEW = 16
 
 
 class RowOperator:
@@ -164,6 +165,8 @@ class ExpandRows(RowOperator):
     def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
         """The pairs, with the columns of both."""
         origin, number = self._index.pairs(rows[:, [place for place, _ in self._sure]])
+        if not len(origin):
+            return origin, np.empty((0, self.width), np.int64)
         made, other = rows[origin], self._table[number]
         agree = np.ones(len(made), np.bool_)
         for place, theirs in self._shared:
@@ -195,6 +198,8 @@ class _Index:
             values, rank = np.unique(column, return_inverse=True)
             codes, code = np.unique(code * len(values) + rank, return_inverse=True)
             self._columns.append((values, codes))
+        # Few rows are looked up one by one: a call of NumPy takes as long as several of them.
+        self._codes = dict(zip(map(tuple, table.tolist()), code.tolist(), strict=True))
         # Row numbers by code, and behind them all rows in order.
         self._numbers = np.concatenate([np.argsort(code, kind="stable"), np.arange(size)])
         self._counts = np.append(np.bincount(code, minlength=1), size)
@@ -202,6 +207,8 @@ class _Index:
 
     def pairs(self, rows: Ints) -> tuple[Ints, Ints]:
         """Each row with the numbers of the table's equal rows; a row with an unbound cell with all numbers."""
+        if len(rows) <= _FEW:
+            return self._few_pairs(rows)
         code = np.zeros(len(rows), np.int64)
         found = np.full(len(rows), self._counts[-1] > 0)
         everything = len(self._counts) - 1
@@ -219,6 +226,17 @@ class _Index:
         origin = np.repeat(np.arange(len(rows)), count)
         first = np.cumsum(count) - count
         return origin, self._numbers[np.arange(len(origin)) + (self._starts[code] - first)[origin]]
+
+    def _few_pairs(self, rows: Ints) -> tuple[Ints, Ints]:
+        origin: list[int] = []
+        numbers = [self._numbers[:0]]
+        for k, cells in enumerate(rows.tolist()):
+            code = self._codes.get(tuple(cells)) if all(cells) else len(self._counts) - 1
+            if code is not None:
+                start, count = self._starts.item(code), self._counts.item(code)
+                origin += [k] * count
+                numbers.append(self._numbers[start : start + count])
+        return np.array(origin, np.intp), np.concatenate(numbers)
 
     @property
     def nbytes(self) -> int:
