@@ -11,6 +11,7 @@ T = TypeVar("T")
 _FRAMES = 200_000
 _STACK = 512 << 20  # bytes of address space; memory is used as far as the recursion goes
 _ALONE = threading.Lock()
+_NAME = "thalweg-deep"
 
 
 def deeply(function: Callable[[], T]) -> T:
@@ -21,6 +22,8 @@ def deeply(function: Callable[[], T]) -> T:
     >>> deeply(lambda: nested(20_000))
     20000
     """
+    if threading.current_thread().name == _NAME:
+        return function()
     found: list[T] = []
     failed: list[BaseException] = []
 
@@ -35,7 +38,7 @@ def deeply(function: Callable[[], T]) -> T:
         frames, stack = sys.getrecursionlimit(), threading.stack_size(_STACK)
         try:
             sys.setrecursionlimit(max(frames, _FRAMES))
-            thread = threading.Thread(target=run, name="thalweg-deep")
+            thread = threading.Thread(target=run, name=_NAME)
             thread.start()
         finally:
             threading.stack_size(stack)

@@ -19,8 +19,8 @@ from thalweg.instants import duration, instant, show_instant
 from thalweg.kernels.store import DELETE, FOREVER, INSERT
 from thalweg.lang import parse
 from thalweg.operators.derived import DerivedStreams
-from thalweg.operators.feeds import in_time_order
 from thalweg.operators.retention import Retained
+from thalweg.operators.runs import in_time_order
 from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import View
 from thalweg.options import OnError, OnPending, RunOptions, Strategy

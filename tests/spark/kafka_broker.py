@@ -107,10 +107,11 @@ def broker(folder: Path, jars: Sequence[str]) -> Iterator[str]:
         *("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j.configuration=file:{logging}"),
         *("-cp", os.pathsep.join(jars)),
     ]
+    # An identifier may start with "-": as an argument of its own it would be taken for an option.
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     with (folder / "broker.log").open("w") as log:
         done = subprocess.run(
-            [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)],
+            [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(config)],
             stdout=log,
             stderr=log,
             check=False,

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from thalweg.algebra.expressions import (
-    Call,
-    Constant,
-    Expression,
-    Variable,
-    substitute,
-)
+from thalweg.algebra.expressions import Call, Constant, Expression, Variable, substitute
 from thalweg.algebra.filter_rules import conditions_above, push_filters
 from thalweg.algebra.nodes import (
     Bgp,
@@ -67,14 +61,9 @@ def fix_single_values(root: Node) -> Node:
                 for name, value in zip(table.names, table.rows[0], strict=True)
                 if value is not None
             }
-            inner, filters = conditions_above(other)
-            if not isinstance(inner, Bgp) or not scope_of(inner).certain.issuperset(values):
-                continue
-            fixed: Node = Fixed(Bgp(_put(inner.patterns, values)), tuple(values.items()))
-            constants = {name: Constant(value) for name, value in values.items()}
-            for one in reversed(filters):
-                fixed = replace(one, input=fixed, condition=substitute(one.condition, constants))
-            return fixed
+            fixed = _with_values(other, values)
+            if fixed is not None:
+                return fixed
         return node
 
     return transform(root, change)
@@ -132,7 +121,7 @@ def fix_equal_variables(root: Node) -> Node:
         if equal is None:
             return node
         name, value = equal
-        fixed = _fixed(node.input, name, value)
+        fixed = _with_values(node.input, {name: value})
         if fixed is None and (known := _fixed_value(node.input, name)) is not None:
             if known == value:
                 return node.input
@@ -157,26 +146,24 @@ def _equal_term(condition: Expression) -> tuple[str, Const] | None:
     return None if by_value and condition.name == "=" else (first.name, second.value)
 
 
-def _fixed(node: Node, name: str, value: Const) -> Node | None:
-    """The node with a variable replaced, if it is a basic graph pattern under conditions that binds it."""
-    match node:
-        case Filter():
-            below = _fixed(node.input, name, value)
-            condition = substitute(node.condition, {name: Constant(value)})
-            return None if below is None else replace(node, input=below, condition=condition)
-        case Fixed():
-            inner = _fixed(node.input, name, value)
-            if isinstance(inner, Fixed):
-                return Fixed(inner.input, (*node.values, *inner.values))
-        case Bgp() if any(name in pattern.variables for pattern in node.patterns):
-            return Fixed(Bgp(_put(node.patterns, {name: value})), ((name, value),))
-    return None
+def _with_values(node: Node, values: dict[str, Const]) -> Node | None:
+    """The node with variables replaced, if it is a basic graph pattern under conditions that binds all of them."""
+    inner, filters = conditions_above(node)
+    known: tuple[tuple[str, Const], ...] = ()
+    if isinstance(inner, Fixed):
+        known, inner = inner.values, inner.input
+    if not isinstance(inner, Bgp) or not scope_of(inner).certain.issuperset(values):
+        return None
+    made: Node = Fixed(Bgp(_put(inner.patterns, values)), (*known, *values.items()))
+    constants = {name: Constant(value) for name, value in values.items()}
+    for one in reversed(filters):
+        made = replace(one, input=made, condition=substitute(one.condition, constants))
+    return made
 
 
 def _fixed_value(node: Node, name: str) -> Const | None:
-    while isinstance(node, Filter):
-        node = node.input
-    return dict(node.values).get(name) if isinstance(node, Fixed) else None
+    inner, _ = conditions_above(node)
+    return dict(inner.values).get(name) if isinstance(inner, Fixed) else None
 
 
 def _put(patterns: tuple[Pattern, ...], values: dict[str, Const]) -> tuple[Pattern, ...]:
@@ -205,9 +192,10 @@ def spread_fixed_values(root: Node) -> Node:
 
 def _bound(node: Node, name: str, value: Const) -> Node:
     """A node of which only the solutions matter that have a value for a variable, if they bind it."""
+    fixed = _with_values(node, {name: value})
+    if fixed is not None:
+        return fixed
     match node:
-        case Bgp() if any(name in pattern.variables for pattern in node.patterns):
-            return Fixed(Bgp(_put(node.patterns, {name: value})), ((name, value),))
         case Filter():
             below = _bound(node.input, name, value)
             if below is not node.input:

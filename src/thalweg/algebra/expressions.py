@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from thalweg.algebra.terms import Const
+from thalweg.algebra.terms import XSD, Const
 
 INTERNAL = "\x1f"
 """With this begin the names of variables that no query can write."""
@@ -22,10 +22,9 @@ EVENT_TIME, EVENT_GRAPH = f"{INTERNAL}time", f"{INTERNAL}graph"
 VOLATILE = frozenset({"RAND", "UUID", "STRUUID", "BNODE", "NOW"})
 """Functions whose value depends on more than their arguments: on the row, the place in the text, or the instant."""
 
-_XSD = "http://www.w3.org/2001/XMLSchema#"
 _BARE = re.compile(
-    rf'"(?:([+-]?[0-9]+)"\^\^<{_XSD}integer>|([+-]?[0-9]*\.[0-9]+)"\^\^<{_XSD}decimal>'
-    rf'|([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+)"\^\^<{_XSD}double>|(true|false)"\^\^<{_XSD}boolean>)'
+    rf'"(?:([+-]?[0-9]+)"\^\^<{XSD}integer>|([+-]?[0-9]*\.[0-9]+)"\^\^<{XSD}decimal>'
+    rf'|([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]+)"\^\^<{XSD}double>|(true|false)"\^\^<{XSD}boolean>)'
 )
 _PRECEDENCE = (
     dict.fromkeys(("OR",), 1)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from thalweg.algebra.conditions import conjuncts, needed_for_truth
-from thalweg.algebra.expressions import (
-    is_volatile,
-    variables_of,
-)
+from thalweg.algebra.expressions import is_volatile, variables_of
 from thalweg.algebra.nodes import (
     Bgp,
     Distinct,

@@ -223,6 +223,16 @@ def spine(node: Node) -> Iterator[Node]:
         yield node
 
 
+def depth_of(node: Node) -> int:
+    """How many nodes are nested at most."""
+    deepest, pending = 0, [(node, 1)]
+    while pending:
+        found, depth = pending.pop()
+        deepest = max(deepest, depth)
+        pending += [(below, depth + 1) for below in children(found)]
+    return deepest
+
+
 def find(node: Node, kind: type[N]) -> N | None:
     """The first node of a kind, from the top down."""
     return next((found for found in walk(node) if isinstance(found, kind)), None)

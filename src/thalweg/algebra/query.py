@@ -17,6 +17,7 @@ from thalweg.algebra.nodes import (
     Fixed,
     Node,
     Project,
+    depth_of,
     is_flat,
     leaves,
     spine,
@@ -27,6 +28,9 @@ from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
 from thalweg.deep import deeply
 
 N = TypeVar("N", bound=Node)
+T = TypeVar("T")
+_SHALLOW = 20
+"""Nested nodes that any stack has room for; each becomes several operators, and each of these takes several frames."""
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
 LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL")
 
@@ -74,9 +78,17 @@ class Query:
         if any(pattern.source >= len(self.sources) for pattern in self.patterns):
             raise ValueError("a pattern reads a source that the query does not have")
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Query], tuple[bytes]]:
-        """Pickles the query as bytes, with what was derived from it: pickling recurses as deeply as groups nest."""
-        return _unpickled, (deeply(lambda: pickle.dumps(self.__dict__)),)
+    @cached_property
+    def _is_deep(self) -> bool:
+        return depth_of(self.root) > _SHALLOW
+
+    def recursing(self, function: Callable[[], T]) -> T:
+        """The result of a function that recurses over the tree or over what is made of it, however deep it is."""
+        return deeply(function) if self._is_deep else function()
+
+    def __reduce__(self) -> tuple[Callable[[bytes, bool], Query], tuple[bytes, bool]]:
+        """Pickles the query as bytes, with what was derived from it: pickling recurses over the tree."""
+        return _unpickled, (self.recursing(lambda: pickle.dumps(self.__dict__)), self._is_deep)
 
     def _first(self, kind: type[N]) -> N | None:
         """The first node of a kind on the way down from the root, before the tree branches."""
@@ -180,7 +192,7 @@ class Query:
         )
 
 
-def _unpickled(data: bytes) -> Query:
+def _unpickled(data: bytes, is_deep: bool) -> Query:
     query = object.__new__(Query)
-    query.__dict__.update(deeply(lambda: pickle.loads(data)))
+    query.__dict__.update(deeply(lambda: pickle.loads(data)) if is_deep else pickle.loads(data))
     return query

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-XSD_STRING = "http://www.w3.org/2001/XMLSchema#string"
+XSD = "http://www.w3.org/2001/XMLSchema#"
+XSD_STRING = f"{XSD}string"
 
 _TERM = re.compile(r'<[^<>"{}|^`\\\x00-\x20]*>|"(?:[^"\\\x00-\x1f\x7f]|\\.)*"(?:@[a-z0-9-]+|\^\^<[^<>]*>)?')
 _ESCAPES = {ord(c): f"\\u{ord(c):04X}" for c in map(chr, [*range(0x20), 0x7F])} | {

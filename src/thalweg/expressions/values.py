@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from thalweg.algebra.terms import quoted
+from thalweg.algebra.terms import XSD, quoted
 from thalweg.expressions import temporal
 
-XSD = "http://www.w3.org/2001/XMLSchema#"
 LANG_STRING = "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"
 MOST_DIGITS = 1000
 """Digits of a decimal or an integer, before and after the point together. What has more has no value."""

@@ -10,13 +10,14 @@ from typing import IO
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.scope import TRIPLE
+from thalweg.algebra.terms import XSD
 from thalweg.io.writers import Writer
 from thalweg.rdf.ntriples import GENERATED_AT
 
 ANSWER = "urn:thalweg:answer"
 """The stream of an answer whose query names none."""
 
-_DATE_TIME = "<http://www.w3.org/2001/XMLSchema#dateTime>"
+_DATE_TIME = f"<{XSD}dateTime>"
 
 
 def stream_of(query: Query) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.kernels.checking import njit
-from thalweg.kernels.hashing import mixed
+from thalweg.kernels.hashing import hash_cells
 from thalweg.kernels.memory import load64, prefetch64, store64
 
 ROWS, LEFT, SEMI, ANTI, MARK, MARK_NOT, OUTER = range(7)
@@ -35,15 +35,6 @@ INPUT_KEPT = 3  # the cells of its entries: none for an outer input, whose rows 
 
 # What the change of an input has in its place: a row's own cells, or one of these.
 _OWN, _NOTHING, _TRUE, _FALSE = 0, 1, 2, 3
-
-
-@njit(cache=True, nogil=True)
-def _hash(row, first, count, seed):
-    """A 63-bit hash of cells of the row at an address."""
-    h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(seed)
-    for c in range(first, first + count):
-        h = mixed(h, load64(row, c))
-    return np.int64(h >> np.uint64(1))
 
 
 @njit(cache=True, nogil=True)
@@ -94,13 +85,13 @@ def _forget_group(slots, mask, groups, width, used, group, key, inputs):
             return
     start = GROUP_CELLS * inputs
     number = (group - groups) // (8 * width)
-    hole = _hash(group, start, key, 0) & mask
+    hole = hash_cells(group, start, key, 0) & mask
     while load64(slots, hole) != number:
         hole = (hole + 1) & mask
     place = (hole + 1) & mask
     other = load64(slots, place)
     while other >= 0:
-        if _may_move(_hash(groups + 8 * width * other, start, key, 0) & mask, place, hole, mask):
+        if _may_move(hash_cells(groups + 8 * width * other, start, key, 0) & mask, place, hole, mask):
             store64(slots, hole, other)
             hole = place
         place = (place + 1) & mask
@@ -114,7 +105,7 @@ def _forget_group(slots, mask, groups, width, used, group, key, inputs):
 @njit(cache=True, nogil=True)
 def _tag(row, key, count, input):
     """The hash of a row, and its input."""
-    return (_hash(row, 0, key + count, input + 1) & _TAG_HASH) << TAG_INPUT | input
+    return (hash_cells(row, 0, key + count, input + 1) & _TAG_HASH) << TAG_INPUT | input
 
 
 @njit(cache=True, nogil=True)
@@ -274,14 +265,14 @@ def step(
         # First the slots of key and row are prefetched, then group and entry, then the first entries of the group.
         if k + 3 * _AHEAD < changes:
             later = given + 8 * cells * (k + 3 * _AHEAD)
-            prefetch64(slots, _hash(later, 0, key, 0) & mask)
+            prefetch64(slots, hash_cells(later, 0, key, 0) & mask)
             kept = definition[inputs[k + 3 * _AHEAD], INPUT_KEPT]
             if kept > 0:
                 tag = _tag(later, key, kept, inputs[k + 3 * _AHEAD])
                 prefetch64(entries_slots, (tag >> TAG_INPUT) & entry_mask)
         if k + 2 * _AHEAD < changes:
             later = given + 8 * cells * (k + 2 * _AHEAD)
-            number = load64(slots, _hash(later, 0, key, 0) & mask)
+            number = load64(slots, hash_cells(later, 0, key, 0) & mask)
             if number >= 0:
                 prefetch64(groups, group_width * number)
                 prefetch64(groups, group_width * (number + 1) - 1)
@@ -292,7 +283,7 @@ def step(
                 if entry >= 0:
                     prefetch64(entries, entry_width * entry)
         if k + _AHEAD < changes:
-            number = load64(slots, _hash(given + 8 * cells * (k + _AHEAD), 0, key, 0) & mask)
+            number = load64(slots, hash_cells(given + 8 * cells * (k + _AHEAD), 0, key, 0) & mask)
             if number >= 0:
                 for i in range(count):
                     head = load64(groups, group_width * number + GROUP_CELLS * i + GROUP_HEAD)
@@ -300,7 +291,7 @@ def step(
                         prefetch64(entries, entry_width * head)
         row = given + 8 * cells * k
         own = inputs[k]
-        group = _group_of(slots, mask, groups, group_width, used, row, key, count, _hash(row, 0, key, 0))
+        group = _group_of(slots, mask, groups, group_width, used, row, key, count, hash_cells(row, 0, key, 0))
         rule = definition[own, INPUT_RULE]
         own_cells = definition[own, INPUT_CELLS]
         place = GROUP_CELLS * own

@@ -11,6 +11,7 @@ import numpy as np
 
 from thalweg.kernels.bits import differences, load_word, lshr, mum
 from thalweg.kernels.checking import njit
+from thalweg.kernels.memory import load64
 
 _K0 = 0x2D358DCCAA6C78A5
 _K1 = -0x7454D0E2D3CB1E4B
@@ -70,6 +71,15 @@ def mixed(h, value):
     """A hash with one more value in it: cheap, for tables of ids."""
     h = (h ^ np.uint64(value)) * np.uint64(0xBF58476D1CE4E5B9)
     return h ^ (h >> np.uint64(29))
+
+
+@njit(cache=True, nogil=True)
+def hash_cells(row, first, count, seed):
+    """A 63-bit hash of some cells of the row at an address."""
+    h = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(seed)
+    for c in range(first, first + count):
+        h = mixed(h, load64(row, c))
+    return np.int64(h >> np.uint64(1))
 
 
 @njit(cache=True, nogil=True)

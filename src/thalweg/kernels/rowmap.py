@@ -10,23 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.kernels.checking import njit
-from thalweg.kernels.hashing import mixed
+from thalweg.kernels.hashing import hash_cells
 from thalweg.kernels.memory import load64, store64
-
-
-@njit(cache=True, nogil=True)
-def _hash(row, width):
-    """A 63-bit hash of the row at an address."""
-    h = np.uint64(0x9E3779B97F4A7C15)
-    for c in range(width):
-        h = mixed(h, load64(row, c))
-    return np.int64(h >> np.uint64(1))
 
 
 @njit(cache=True, nogil=True)
 def _entry_of(slots, mask, rows, used, row, width):
     """The entry of the row at an address, made with the number `used` where there is none."""
-    slot = _hash(row, width) & mask
+    slot = hash_cells(row, 0, width, 0) & mask
     while True:
         entry = load64(slots, slot)
         if entry < 0:

@@ -10,12 +10,11 @@ import rdflib
 from rdflib.plugins.sparql.parserutils import CompValue
 
 from thalweg.algebra.expressions import Call, Constant, Exists, Expression, Variable
-from thalweg.algebra.terms import Const
+from thalweg.algebra.terms import XSD, Const
 from thalweg.lang.grammar import PlacedVariable
 from thalweg.lang.names import Prologue
 from thalweg.lang.text import QueryText
 
-XSD = "http://www.w3.org/2001/XMLSchema#"
 CASTS = tuple(
     XSD + name
     for name in (
@@ -70,7 +69,7 @@ class ExpressionReader:
         if isinstance(tree, PlacedVariable):
             return Variable(str(tree))
         if not isinstance(tree, CompValue):
-            return Constant(self._term(tree, at))
+            return Constant(self.prologue.constant(tree, at))
         at, name = tree.at, tree.name
         if depth > DEEPEST:
             self.query.refuse(f"this expression is nested more than {DEEPEST} calls deep", at)
@@ -90,7 +89,7 @@ class ExpressionReader:
             self.query.refuse(f"{aggregate.upper()} and other aggregates are not supported yet", at)
         if name == "Function":
             return self._function(tree, depth)
-        return Constant(self._term(tree, at))
+        return Constant(self.prologue.constant(tree, at))
 
     def _call(self, name: str, operands: list[Any], at: int, depth: int) -> Call:
         args = tuple(self._read(operand, at, depth + 1) for operand in operands)
@@ -159,13 +158,3 @@ class ExpressionReader:
     def _list(self, tree: Any) -> list[Any]:
         """The members of an expression list; an empty one is rdf:nil in the tree."""
         return [] if isinstance(tree, rdflib.URIRef) else list(tree)
-
-    def _term(self, term: Any, at: int) -> Const:
-        if isinstance(term, rdflib.Literal):
-            return Const.literal(str(term), datatype=term.datatype and str(term.datatype))
-        if isinstance(term, CompValue) and term.name == "literal":
-            datatype = None if term.datatype is None else self.prologue.iri(term.datatype, term.at)
-            return Const.literal(str(term.string), datatype=datatype, language=term.lang)
-        if isinstance(term, rdflib.URIRef) or (isinstance(term, CompValue) and term.name == "pname"):
-            return Const.iri(self.prologue.iri(term, at))
-        self.query.refuse("this construct is not supported yet", getattr(term, "at", None) or at)

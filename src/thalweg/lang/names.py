@@ -6,8 +6,10 @@ import re
 from typing import Any
 
 import pyoxigraph
+import rdflib
 from rdflib.plugins.sparql.parserutils import CompValue
 
+from thalweg.algebra.terms import Const
 from thalweg.lang.clauses import Name
 from thalweg.lang.text import QueryText
 
@@ -35,6 +37,17 @@ class Prologue:
         if isinstance(term, CompValue):
             return self.prefixed(term.prefix or "", term.localname or "", term.at)
         return self.absolute(str(term), getattr(term, "at", at))
+
+    def constant(self, term: Any, at: int) -> Const:
+        """The term of the tree that is an IRI, a prefixed name or a literal."""
+        if isinstance(term, rdflib.Literal):
+            return Const.literal(str(term), datatype=term.datatype and str(term.datatype))
+        if isinstance(term, CompValue) and term.name == "literal":
+            datatype = None if term.datatype is None else self.iri(term.datatype, term.at)
+            return Const.literal(str(term.string), datatype=datatype, language=term.lang)
+        if isinstance(term, rdflib.URIRef) or (isinstance(term, CompValue) and term.name == "pname"):
+            return Const.iri(self.iri(term, at))
+        self.query.refuse("this construct is not supported yet", getattr(term, "at", None) or at)
 
     def clause_name(self, name: Name) -> str:
         """The IRI of a stream or a window. It is a name only, so it may stay relative without a BASE."""

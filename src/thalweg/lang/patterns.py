@@ -74,18 +74,7 @@ class PatternReader:
             if self._labels.setdefault(str(term), self._bgp) != self._bgp:
                 self.query.fail(f"the blank node _:{term} is used in two groups of patterns", at)
             return Var(f"_:{term}")
-        return self.constant(term, at)
-
-    def constant(self, term: Any, at: int) -> Const:
-        """An IRI or a literal."""
-        if isinstance(term, rdflib.Literal):
-            return Const.literal(str(term), datatype=term.datatype and str(term.datatype))
-        if isinstance(term, CompValue) and term.name == "literal":
-            datatype = None if term.datatype is None else self.prologue.iri(term.datatype, term.at)
-            return Const.literal(str(term.string), datatype=datatype, language=term.lang)
-        if isinstance(term, rdflib.URIRef) or (isinstance(term, CompValue) and term.name == "pname"):
-            return Const.iri(self.prologue.iri(term, at))
-        self.query.refuse("this construct is not supported yet", getattr(term, "at", None) or at)
+        return self.prologue.constant(term, at)
 
     def fresh(self) -> Var:
         """A variable that nothing else uses and nothing can name."""
@@ -132,7 +121,7 @@ class PatternReader:
             if names:
                 predicate = self.fresh()
                 line, column = self.query.place(at)
-                listed = tuple(Constant(self.constant(name, at)) for name in names)
+                listed = tuple(Constant(self.prologue.constant(name, at)) for name in names)
                 condition = Call("NOT IN", (Variable(predicate.name), *listed), line, column)
                 bgp = Bgp((Pattern(ends[0], predicate, ends[1], source, line, column),))
                 sides.append(Filter(bgp, condition, line, column))

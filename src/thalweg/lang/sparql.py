@@ -9,6 +9,7 @@ from typing import Any
 from rdflib.plugins.sparql.parserutils import CompValue
 
 from thalweg.algebra import expressions
+from thalweg.algebra.conditions import conjuncts
 from thalweg.algebra.expressions import Call, Expression, Variable, exists_in
 from thalweg.algebra.nodes import (
     Ask,
@@ -243,7 +244,7 @@ class QueryReader:
                     f"a row of VALUES has {len(cells)} values for {len(names)} variables", part.at
                 )
             rows.append(
-                tuple(None if _is_undef(cell) else self.patterns.constant(cell, part.at) for cell in cells)
+                tuple(None if _is_undef(cell) else self.prologue.constant(cell, part.at) for cell in cells)
             )
         return Values(tuple(names), tuple(rows))
 
@@ -253,7 +254,7 @@ class QueryReader:
         line, column = self.query.place(part.at)
         condition = self._expression(part.expr, part.at)
         rest: list[Expression] = []
-        for one in conjuncts(condition):
+        for one in map(_not_exists, conjuncts(condition)):
             if isinstance(one, expressions.Exists):
                 node = Exists(node, self._group(one.node, source), one.negated)
             else:
@@ -305,18 +306,13 @@ def spine_of_exists(node: Node) -> Iterator[Exists]:
         node = node.left
 
 
-def conjuncts(expression: Expression) -> list[Expression]:
-    """What must hold together for an expression to hold."""
-    if isinstance(expression, Call) and expression.name == "AND":
-        return [one for arg in expression.args for one in conjuncts(arg)]
-    if (
-        isinstance(expression, Call)
-        and expression.name == "NOT"
-        and isinstance(expression.args[0], expressions.Exists)
-    ):
-        inner = expression.args[0]
-        return [replace(inner, negated=not inner.negated)]
-    return [expression]
+def _not_exists(expression: Expression) -> Expression:
+    """`!EXISTS` as what it is."""
+    if isinstance(expression, Call) and expression.name == "NOT":
+        (inner,) = expression.args
+        if isinstance(inner, expressions.Exists):
+            return replace(inner, negated=not inner.negated)
+    return expression
 
 
 def _replaced(expression: Expression, marks: Mapping[int, Expression]) -> Expression:

@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.expressions import INTERNAL, Expression
 from thalweg.algebra.query import Query
-from thalweg.algebra.terms import Const
 from thalweg.expressions.evaluate import Evaluator
+from thalweg.expressions.values import FALSE, TRUE
 from thalweg.operators.cogroup import CoGroupRows
 from thalweg.operators.rows import (
     CompatibleRows,
     ComputeRows,
     ConstructTriples,
     ExpandRows,
+    MergeRows,
     RenameRows,
     SelectRows,
 )
@@ -29,7 +30,6 @@ from thalweg.plan.physical import Physical
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
-_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
 
 class Operator(Protocol):
@@ -128,42 +128,6 @@ class DistinctRows:
         return self._counts.nbytes
 
 
-class MergeRows:
-    """UNION: the rows of all inputs."""
-
-    replayable = linear = True
-    held = nbytes = 0
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-
-    def step(self, *inputs: Changes) -> Changes:
-        """The changes of the inputs in time order."""
-        news = [changes for changes in inputs if len(changes)]
-        merged = Changes.concat(news, self.width)
-        if len(news) > 1 and (merged.time[1:] < merged.time[:-1]).any():
-            return merged[np.argsort(merged.time, kind="stable")]
-        return merged
-
-    def state(self) -> State:
-        """Nothing."""
-        return {}
-
-    def restore(self, state: State) -> None:
-        """Nothing is kept."""
-
-    def live_ids(self) -> list[Ints]:
-        """Nothing."""
-        return []
-
-    def clear(self) -> None:
-        """Nothing is kept."""
-
-    def give_back(self, spare: int) -> bool:
-        """Nothing is kept."""
-        return True
-
-
 def evaluator_of(expression: Expression, input: Physical, query: Query, arena: Arena) -> Evaluator:
     """The evaluator of an expression over the rows of an input.
 
@@ -194,8 +158,7 @@ def operator_of(node: Physical, query: Query, arena: Arena) -> Operator:
         case physical.Merge():
             return MergeRows(width)
         case physical.CoGroup():
-            booleans = [Const.literal(text, datatype=_BOOLEAN).text.encode() for text in ("false", "true")]
-            false, true = (arena.intern(text) for text in booleans)
+            false, true = (arena.intern(value.text.encode()) for value in (FALSE, TRUE))
             return CoGroupRows([len(one.names) for one in node.inputs], node.rules, node.key, (false, true))
         case physical.Distinct():
             return DistinctRows(width)

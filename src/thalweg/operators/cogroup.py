@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.kernels import cogroup as kernel
+from thalweg.operators.runs import in_time_order
 from thalweg.operators.spans import Changes
 from thalweg.operators.state import State
 
@@ -87,7 +88,7 @@ class CoGroupRows:
         weight = np.concatenate([changes.weight for _, changes in news])
         source = np.concatenate([np.full(len(changes), number, np.int64) for number, changes in news])
         cells = np.concatenate([self._padded(changes.rows) for _, changes in news])
-        if (time[1:] < time[:-1]).any():
+        if not in_time_order(time):
             order = np.argsort(time, kind="stable")
             time, weight, source, cells = time[order], weight[order], source[order], cells[order]
         self._reserve(len(time))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from thalweg.algebra.query import Query
 from thalweg.algebra.windows import Count
 from thalweg.operators.counting import Counting
+from thalweg.operators.runs import in_time_order
 from thalweg.operators.state import State
 from thalweg.operators.views import View
 from thalweg.plan.program import (
@@ -143,11 +144,6 @@ def in_order(feed: Ints, parts: Sequence[Rows]) -> tuple[Ints, Rows]:
         order = np.argsort(rows.time, kind="stable")
         feed, rows = feed[order], rows[order]
     return feed, rows
-
-
-def in_time_order(time: Ints) -> bool:
-    """Whether no time is before its predecessor."""
-    return len(time) < 2 or not np.count_nonzero(time[1:] < time[:-1])
 
 
 def split(parts: Sequence[Rows], bound: int) -> tuple[list[Rows], list[Rows]]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.expressions import EVENT_GRAPH, EVENT_TIME, INTERNAL
 from thalweg.algebra.query import Query
-from thalweg.deep import deeply
+from thalweg.algebra.terms import XSD
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
@@ -31,13 +31,11 @@ from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 from thalweg.operators.timeline import Timeline
 from thalweg.plan.compile import plan_of
-from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of, walk
+from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
-_DATE_TIME = "http://www.w3.org/2001/XMLSchema#dateTime"
-_SHALLOW = 100
-"""Operators of a plan that is laid out without a larger stack."""
+_DATE_TIME = f"{XSD}dateTime"
 
 
 @dataclass
@@ -81,11 +79,7 @@ class Pipeline:
         self._inputs: list[_Input] = []
         self._stages: list[_Stage] = []
         self._built: dict[int, int] = {}
-        build = partial(self._build, plan.root, query, arena, "0")
-        if sum(1 for _ in walk(plan.root)) > _SHALLOW:
-            deeply(build)
-        else:
-            build()
+        query.recursing(partial(self._build, plan.root, query, arena, "0"))
         self._operators = [stage.operator for stage in self._stages]
         self.width = len(plan.root.names) - self._lead
         self._of_leaf = [
@@ -107,9 +101,8 @@ class Pipeline:
     def _lay_out(self, node: Physical, query: Query, arena: Arena, place: str) -> int:
         match node:
             case Scan():
-                salt = query.text.encode()
-                names = node.names[self._lead :]
-                asked = [Evaluator(one, names, arena, salt=salt) for one in node.conditions]
+                # What waits for its instant was chosen by its terms alone: no condition here is volatile.
+                asked = [Evaluator(one, node.names[self._lead :], arena) for one in node.conditions]
                 self._inputs.append(_Input(node.leaf, len(node.names), asked))
                 return -len(self._inputs)
             case Constants():

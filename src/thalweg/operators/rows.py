@@ -1,4 +1,4 @@
-"""Operators that take rows one by one: conditions, computed columns, other columns, tables of constants."""
+"""Operators that keep no rows: unions, conditions, computed columns, other columns, tables of constants."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.expressions.evaluate import Evaluator
+from thalweg.operators.runs import in_time_order
 from thalweg.operators.spans import Changes
 from thalweg.operators.state import State
 from thalweg.operators.template import Template
@@ -16,26 +17,12 @@ Ints = NDArray[np.int64]
 _FEW = 16
 
 
-class RowOperator:
-    """An operator that keeps no rows: what it gives for a row depends on that row alone."""
+class Stateless:
+    """An operator that keeps no rows."""
 
     replayable = linear = True
     held = 0
     width: int
-
-    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
-        """The rows of the result, and for each the row that it is of; None: one for each, in order."""
-        raise NotImplementedError
-
-    def step(self, *inputs: Changes) -> Changes:
-        """The result of each row, with its time and weight."""
-        (changes,) = inputs
-        if not len(changes):
-            return Changes.empty(self.width)
-        origin, rows = self.rows(changes.rows)
-        if origin is None:
-            return Changes(changes.time, changes.weight, rows)
-        return Changes(changes.time[origin], changes.weight[origin], rows)
 
     def state(self) -> State:
         """Nothing."""
@@ -61,38 +48,42 @@ class RowOperator:
         return 0
 
 
-class SelectRows(RowOperator):
-    """FILTER: the rows that fulfil a condition."""
+class MergeRows(Stateless):
+    """UNION: the rows of all inputs."""
 
-    def __init__(self, condition: Evaluator, width: int) -> None:
-        self._condition = condition
+    def __init__(self, width: int) -> None:
         self.width = width
 
+    def step(self, *inputs: Changes) -> Changes:
+        """The changes of the inputs in time order."""
+        merged = Changes.concat([changes for changes in inputs if len(changes)], self.width)
+        return merged if in_time_order(merged.time) else merged[np.argsort(merged.time, kind="stable")]
+
+
+class RowOperator(Stateless):
+    """An operator that takes rows one by one: what it gives for a row depends on that row alone."""
+
     def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
-        """The rows that fulfil it."""
-        chosen = np.flatnonzero(self._condition.holds(rows))
-        return chosen, rows[chosen]
+        """The rows of the result, and for each the row that it is of; None: one for each, in order."""
+        raise NotImplementedError
 
-    def live_ids(self) -> list[Ints]:
-        """The constants of the condition."""
-        return [self._condition.live_ids()]
+    def step(self, *inputs: Changes) -> Changes:
+        """The result of each row, with its time and weight."""
+        (changes,) = inputs
+        if not len(changes):
+            return Changes.empty(self.width)
+        origin, rows = self.rows(changes.rows)
+        if origin is None:
+            return Changes(changes.time, changes.weight, rows)
+        return Changes(changes.time[origin], changes.weight[origin], rows)
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of values that were looked up."""
-        return self._condition.nbytes
 
-
-class ComputeRows(RowOperator):
-    """BIND: one more column."""
+class _Evaluating(RowOperator):
+    """An operator that asks an expression of each row."""
 
     def __init__(self, expression: Evaluator, width: int) -> None:
         self._expression = expression
         self.width = width
-
-    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
-        """The rows with the value of the expression, 0 where it has none."""
-        return None, np.concatenate([rows, self._expression.values(rows)[:, None]], axis=1)
 
     def live_ids(self) -> list[Ints]:
         """The constants of the expression."""
@@ -102,6 +93,23 @@ class ComputeRows(RowOperator):
     def nbytes(self) -> int:
         """The memory of values that were looked up."""
         return self._expression.nbytes
+
+
+class SelectRows(_Evaluating):
+    """FILTER: the rows that fulfil a condition."""
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The rows that fulfil it."""
+        chosen = np.flatnonzero(self._expression.holds(rows))
+        return chosen, rows[chosen]
+
+
+class ComputeRows(_Evaluating):
+    """BIND: one more column."""
+
+    def rows(self, rows: Ints) -> tuple[Ints | None, Ints]:
+        """The rows with the value of the expression, 0 where it has none."""
+        return None, np.concatenate([rows, self._expression.values(rows)[:, None]], axis=1)
 
 
 class RenameRows(RowOperator):

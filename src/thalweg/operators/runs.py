@@ -1,4 +1,4 @@
-"""Runs of equal values in a column."""
+"""Columns: runs of equal values, and the order of times."""
 
 from __future__ import annotations
 
@@ -20,3 +20,8 @@ def runs(column: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         return
     cuts = (np.flatnonzero(column[1:] != column[:-1]) + 1).tolist()
     yield from zip([0, *cuts], [*cuts, len(column)], strict=True)
+
+
+def in_time_order(time: NDArray[np.int64]) -> bool:
+    """Whether no time is before its predecessor."""
+    return len(time) < 2 or not np.count_nonzero(time[1:] < time[:-1])

@@ -21,7 +21,7 @@ from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_EVENT, OUT_FROM, OUT_GRAPH
 from thalweg.kernels.times import NO_TIME
 from thalweg.operators.pipeline import Pipeline
-from thalweg.operators.runs import runs
+from thalweg.operators.runs import in_time_order, runs
 from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 from thalweg.operators.timeline import CountedRows
@@ -86,7 +86,7 @@ class Delta:
         if not deltas:
             return cls.empty(width)
         joined = cls(*map(np.concatenate, zip(*(delta.columns for delta in deltas), strict=True)))
-        if (joined.at[1:] < joined.at[:-1]).any():
+        if not in_time_order(joined.at):
             return joined[np.argsort(joined.at, kind="stable")]
         return joined
 

@@ -21,14 +21,12 @@ from thalweg.algebra.nodes import (
     Join,
     LeftJoin,
     Minus,
-    Node,
     Union,
     Values,
 )
 from thalweg.algebra.query import Query
 from thalweg.algebra.scope import TRIPLE, scope_of
 from thalweg.algebra.terms import Const
-from thalweg.deep import deeply
 from thalweg.errors import UnsupportedError
 from thalweg.plan.apart import Apart
 from thalweg.plan.physical import (
@@ -51,7 +49,6 @@ from thalweg.plan.physical import (
 from thalweg.plan.tree import Place, hidden, mark_of, mentioned, rule_of, used_of_event
 
 _PLAN = "physical plan"
-_SHALLOW = 40
 _MOST_PATTERNS = 128
 """Patterns that the kernel matches together: the time to plan them grows with the cube of their number."""
 _MOST_IN_ALL = 1_000
@@ -64,19 +61,8 @@ def plan_of(query: Query) -> Plan:
     """The physical plan of a query; it is made once."""
     plan: Plan | None = query.__dict__.get(_PLAN)
     if plan is None:
-        make = _Compiler(query).plan
-        plan = query.__dict__[_PLAN] = deeply(make) if _depth(query.root) > _SHALLOW else make()
+        plan = query.__dict__[_PLAN] = query.recursing(_Compiler(query).plan)
     return plan
-
-
-def _depth(root: Node) -> int:
-    """How many nodes are nested at most."""
-    deepest, pending = 0, [(root, 1)]
-    while pending:
-        node, depth = pending.pop()
-        deepest = max(deepest, depth)
-        pending += [(below, depth + 1) for below in nodes.children(node)]
-    return deepest
 
 
 def shown_variables(query: Query) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Term, Var
-from thalweg.deep import deeply
 from thalweg.plan.compile import plan_of
 from thalweg.plan.physical import (
     CoGroup,
@@ -52,7 +51,8 @@ def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ..
     common = [name for name in names if all(name in variables for variables in bound)]
     if not common:
         return (), _APART
-    placed = {name: placing for name in common if (placing := _placing(plan, name)) is not None}
+    found = query.recursing(lambda: [(name, _placing(plan, name)) for name in common])
+    placed = {name: placing for name, placing in found if placing is not None}
     if not placed:
         return (), _NO_KEY
     if query.operator in ("ISTREAM", "DSTREAM") and query.template is None:
@@ -64,7 +64,7 @@ def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ..
 def _placing(plan: Plan, name: str) -> frozenset[int] | None:
     """The columns of the answer that place its rows in the dimension of a variable; None where it may have no share."""
     try:
-        return deeply(lambda: _columns(plan.root, plan, name)) or frozenset()
+        return _columns(plan.root, plan, name) or frozenset()
     except _NotTogetherError:
         return None
 

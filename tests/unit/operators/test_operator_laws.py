@@ -20,13 +20,14 @@ from thalweg.algebra.expressions import Call, Constant, Variable
 from thalweg.algebra.terms import Const
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.lang import parse
-from thalweg.operators.building import DistinctRows, MergeRows, Operator
+from thalweg.operators.building import DistinctRows, Operator
 from thalweg.operators.cogroup import CoGroupRows
 from thalweg.operators.rows import (
     CompatibleRows,
     ComputeRows,
     ConstructTriples,
     ExpandRows,
+    MergeRows,
     RenameRows,
     SelectRows,
 )
