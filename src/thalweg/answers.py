@@ -94,28 +94,32 @@ class Stats:
     absent: int = 0
     compactions: int = 0
 
+    def restore(self, stats: Stats) -> None:
+        """Goes on from saved counts."""
+        self.__dict__.update(vars(stats))
+
 
 class ContinuousQuery:
     """A registered query: poll it for what its answer has gained and lost."""
 
     def __init__(
-        self, arena: Arena, query: Query, view: View, home: Streamset, tidy: Callable[[], None]
+        self, arena: Arena, query: Query, view: View, streamset: Streamset, on_taken: Callable[[], None]
     ) -> None:
-        """`tidy` is called when many rows have been taken, whose texts nobody else may use."""
+        """`on_taken` is called when many rows have been taken, whose texts nobody else may use."""
         self.query = query
         whole = query.template is not None or not query.flat  # constants are in the rows
         self.names = query.columns if whole else shown_variables(query)
         self.fixed = {} if whole else {name: c.text for name, c in query.fixed if name in query.select}
         self.view = view
-        self.home = home
+        self.streamset = streamset
         self._arena = arena
-        self._tidy = tidy
+        self._on_taken = on_taken
 
     def poll(self) -> list[Row]:
         """Everything since the last poll, in time order."""
         rows = self.rows(self.drain())
         if len(rows) > _MANY:
-            self._tidy()
+            self._on_taken()
         return rows
 
     def discard(self) -> None:
@@ -126,8 +130,8 @@ class ContinuousQuery:
     @property
     def pending(self) -> int:
         """How many rows wait for a poll."""
-        if self.home.has_content:
-            self.home.catch_up()
+        if self.streamset.has_content:
+            self.streamset.catch_up()
         return self.view.pending
 
     @property
@@ -166,8 +170,8 @@ class ContinuousQuery:
 
     def drain(self) -> Delta:
         """The same as columns of ids, which `names` names; `texts` has them as texts until the session goes on."""
-        if self.home.has_content:
-            self.home.catch_up()
+        if self.streamset.has_content:
+            self.streamset.catch_up()
         return self.view.poll()
 
     def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:

@@ -21,7 +21,7 @@ from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.rdf.arena import Arena
 
-FORMAT = 6
+FORMAT = 7
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Parts:
     pushes: int
     streams: list[Stream]
     arena: Arena
-    homes: list[Streamset]
+    streamsets: list[Streamset]
     queries: list[tuple[int, int]]
     """By query in the order of registration: its streamset, and its number there."""
     derived: State
@@ -50,15 +50,15 @@ def pack_parts(parts: Parts) -> bytes:
         "terms": np.frombuffer(parts.arena.records(), np.uint8),
         "hash_mask": parts.arena.hash_mask,
         # In the order of registration within each streamset, those that left included: plans count on it.
-        "homes": [
+        "streamsets": [
             {
-                "streams": list(home.streams),
+                "streams": list(streamset.streams),
                 "queries": [
-                    {"text": query.text, "default": query.streams[0]} for query, _ in home.registered
+                    {"text": query.text, "default": query.streams[0]} for query, _ in streamset.registered
                 ],
-                "state": home.state(),
+                "state": streamset.state(),
             }
-            for home in parts.homes
+            for streamset in parts.streamsets
         ],
         "queries": parts.queries,
         "derived": parts.derived,
@@ -79,22 +79,22 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
     arena = Arena(state["hash_mask"])
     if arena.merge(state["terms"]) is not None:
         raise UsageError("the session cannot be restored: its terms have other ids in this version")
-    homes = []
+    streamsets = []
     given = dict(zip(map(tuple, state["queries"]), queries, strict=True)) if queries else {}
-    for place, saved in enumerate(state["homes"]):
-        home = Streamset(saved["streams"])
+    for place, saved in enumerate(state["streamsets"]):
+        streamset = Streamset(saved["streams"])
         for number, query in enumerate(saved["queries"]):
             asked = given.get((place, number)) or parse(query["text"], stream=query["default"])
-            home.add(asked, arena)
-        home.restore(saved["state"], arena.intern)
-        homes.append(home)
+            streamset.add(asked, arena)
+        streamset.restore(saved["state"], arena.intern)
+        streamsets.append(streamset)
     return Parts(
         options=state["options"],
         stats=Stats(**state["stats"]),
         pushes=state["pushes"],
         streams=[Stream(**saved) for saved in state["streams"]],
         arena=arena,
-        homes=homes,
+        streamsets=streamsets,
         queries=[(place, number) for place, number in state["queries"]],
         derived=state["derived"],
         retained={stream: Retained.restored(kept) for stream, kept in state["retained"].items()},

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thalweg as tw
-from thalweg import engine
+from thalweg import compaction
 from thalweg.rdf.arena import Arena
 from thalweg.testing.snapshot import Oracle
 from thalweg.testing.strategies import (
@@ -63,10 +63,10 @@ def test_neither_collisions_nor_restarts_nor_forgotten_texts_change_a_graph(data
     events = data.draw(streams())
     asked = data.draw(st.lists(constructs(any_questions(events, max_patterns=2)), min_size=1, max_size=2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_FEW_BYTES", 0)
+        patch.setattr(compaction, "_FEW_BYTES", 0)
         run = Feed(asked, arena=Arena(hash_mask=data.draw(st.sampled_from([-1, 1, 7]))))
         for event in events:
-            run.session._compact_at = 0
+            run.session._compaction.threshold = 0
             run.push(event)
             if data.draw(st.booleans()):
                 run.poll()

@@ -7,7 +7,7 @@ from harness import Feed, arrivals, feed, made, merged
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from thalweg import engine
+from thalweg import compaction
 from thalweg.testing.snapshot import Event, Oracle
 from thalweg.testing.strategies import any_questions, producers, streams
 
@@ -27,11 +27,11 @@ def test_a_query_over_a_derived_stream_sees_the_events_of_its_producer(data: st.
     asked = [producer, *readers]
     run = Feed(data.draw(st.permutations(asked)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_FEW_BYTES", 0)
+        patch.setattr(compaction, "_FEW_BYTES", 0)
         restarts = data.draw(st.booleans())
 
         def between(rest: list[Event]) -> None:
-            run.session._compact_at = 0
+            run.session._compaction.threshold = 0
             if restarts and data.draw(st.booleans()):
                 run.restart()
 

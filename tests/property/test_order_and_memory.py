@@ -7,7 +7,7 @@ from harness import Feed, arrivals, at_argument, feed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thalweg import engine
+from thalweg import compaction, engine
 from thalweg.rdf.arena import Arena
 from thalweg.testing.snapshot import Event, Oracle, Range, Unbounded
 from thalweg.testing.strategies import MS, STREAMS, questions, streams, windows
@@ -88,10 +88,10 @@ def test_letting_go_of_texts_after_every_event_changes_no_answer(data: st.DataOb
     events = data.draw(streams())
     asked = data.draw(st.lists(questions(events, max_patterns=3), min_size=1, max_size=2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_FEW_BYTES", 0)
+        patch.setattr(compaction, "_FEW_BYTES", 0)
         run = Feed(asked)
         for event in events:
-            run.session._compact_at = 0
+            run.session._compaction.threshold = 0
             run.push(event)
             if data.draw(st.booleans()):
                 run.poll()

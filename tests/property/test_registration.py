@@ -184,12 +184,12 @@ def test_queries_that_begin_with_content_share_a_streamset_until_rows_come() -> 
     session.retain("http://ex/s")
     push(session, 1, "px", "qy")
     first, second = (session.register(ONE.format(p), start="content") for p in "pq")
-    assert first.home is second.home
+    assert first.streamset is second.streamset
     assert told(first) == [(1, "+", "<http://ex/x>")]
     assert told(second) == [(1, "+", "<http://ex/y>")]
     push(session, 2, "qz")
     third = session.register(ONE.format("q"), start="content")
-    assert third.home is not second.home
+    assert third.streamset is not second.streamset
     assert told(second) == [(2, "+", "<http://ex/z>")]
     assert told(third) == [(2, "+", "<http://ex/y>"), (2, "+", "<http://ex/z>")]
 

@@ -13,7 +13,7 @@ from thalweg.testing.strategies import STREAMS, any_questions, any_windows, ques
 def check_rows(run: Feed, events: list[Event]) -> None:
     """At most two rows of a triple in a window: the second only where two roundings of time leave a gap."""
     triples = len({triple for event in events for triple in event.triples})
-    for home in run.session._sets:
+    for home in run.session._streamsets:
         matcher = home._matcher
         if matcher is not None:
             assert home.live <= 2 * triples * len(matcher.stores)
@@ -47,7 +47,7 @@ def test_queries_over_repeated_triples_are_saved_restored_and_compacted_anywhere
         if data.draw(st.integers(0, 3)) == 0:
             run.restart()
         if data.draw(st.integers(0, 3)) == 0:  # as a store does when it has far more room than rows
-            for home in run.session._sets:
+            for home in run.session._streamsets:
                 for number in range(len(home._matcher.stores) if home._matcher is not None else 0):
                     home._matcher.stores._cleared(number, home.bound)
                     home._matcher.stores._fit(number)

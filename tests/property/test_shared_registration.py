@@ -188,7 +188,7 @@ def test_a_triple_that_comes_again_begins_for_a_younger_query_when_its_window_sh
     older = session.register(text)
     session.push("http://ex/s", at=10, graph="<http://ex/a> <http://ex/p> <http://ex/b> .")
     younger = session.register(text)
-    assert younger.home is older.home
+    assert younger.streamset is older.streamset
     session.push("http://ex/s", at=13, graph="<http://ex/a> <http://ex/p> <http://ex/b> .")
     session.push("http://ex/s", at=13, graph="<http://ex/b> <http://ex/q> <http://ex/c> .")
     session.advance(30)

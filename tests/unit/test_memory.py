@@ -97,7 +97,7 @@ def test_the_parts_of_a_product_are_given_back(window: str) -> None:
     burst(session, [query], batch=200)
     session.advance(40_000)
     query.poll()
-    (home,) = session._sets
+    (home,) = session._streamsets
     assert home._routes._products[0, 0].held <= 16
     assert not sizes(session)
 
@@ -149,7 +149,7 @@ def test_an_unregistered_query_leaves_neither_rows_nor_terms(window: str) -> Non
     kept = session.register(text("[RANGE 1s]"))
     gone = session.register(text(window, "RSTREAM" if "STEP" in window else "SELECT *"))
     parts = session.register(text(window, body=PRODUCT))
-    assert len(session._sets) == 1
+    assert len(session._streamsets) == 1
     burst(session, [kept], batch=6_000)
     gone.poll()
     parts.poll()
@@ -200,7 +200,7 @@ def test_pushing_one_large_graph_leaves_no_large_buffers_behind() -> None:
     slow_events(session, [query], 10_000)
     (reader,) = session._readers.values()
     assert reader._out.nbytes + reader._pad.nbytes < 2**21
-    assert len(session._sets[0]._merge._zeros) < 10_000
+    assert len(session._streamsets[0]._merge._zeros) < 10_000
     assert not sizes(session)
 
 

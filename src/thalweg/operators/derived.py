@@ -95,7 +95,7 @@ class _Producer:
 
     query: Query
     view: View
-    home: Streamset
+    streamset: Streamset
     tap: Tap
 
 
@@ -142,12 +142,12 @@ class DerivedStreams:
                 "register the query first"
             )
 
-    def add(self, query: Query, view: View, home: Streamset) -> None:
+    def add(self, query: Query, view: View, streamset: Streamset) -> None:
         """Derives a stream from a query, if it is a CONSTRUCT with a named output."""
         output = output_of(query)
         if output is None:
             return
-        producer = _Producer(query, view, home, Tap(query))
+        producer = _Producer(query, view, streamset, Tap(query))
         view.on_delta = producer.tap.add
         self._producers.setdefault(output, []).append(producer)
         self._events.setdefault(output, 0)
@@ -169,18 +169,21 @@ class DerivedStreams:
         With `texts`, which gives the texts of term ids, the triples of an event are in the order of their texts.
         """
         producers = self._producers[stream]
-        watermark = min(producer.home.bound for producer in producers)
+        watermark = min(producer.streamset.bound for producer in producers)
         parts = []
         for producer in producers:
-            settled = producer.view.settled(producer.home.bound)
+            settled = producer.view.settled(producer.streamset.bound)
             rows = producer.tap.take(settled, self._events[stream], texts)
             if len(rows):
                 self._events[stream] = int(rows.event[-1]) + 1
             parts.append(rows)
         _, rows = in_order(np.empty(sum(map(len, parts)), np.int64), parts)
-        homes = [producer.home for producer in producers]
+        streamsets = [producer.streamset for producer in producers]
         return Derivation(
-            rows, watermark, all(home.finished for home in homes), any(home.drains for home in homes)
+            rows,
+            watermark,
+            all(streamset.finished for streamset in streamsets),
+            any(streamset.drains for streamset in streamsets),
         )
 
     def derived_from(self, stream: str) -> list[str]:
@@ -193,35 +196,39 @@ class DerivedStreams:
 
     def check_reopened(self, stream: str, readers: Sequence[Streamset]) -> None:
         """Refuses to go on with a stream that ended, if its producers would now make events that its readers passed."""
-        left = [producer.home.bound for producer in self._producers[stream] if not producer.home.drains]
+        left = [
+            producer.streamset.bound for producer in self._producers[stream] if not producer.streamset.drains
+        ]
         if left and any(reader.bound > min(left) for reader in readers):
             raise UsageError(
                 f"<{stream}> cannot go on after its end: a query that reads it has gone further with its other streams"
             )
 
-    def horizon(self, homes: list[Streamset]) -> int | None:
+    def horizon(self, streamsets: list[Streamset]) -> int | None:
         """The earliest time of an event on a source stream that can still matter, or None where all of them do."""
         needs: dict[int, int | None] = {}
-        # Consumers first: what a home needs follows from what is needed of the streams that are derived from it.
-        for home in sorted(homes, key=self._rank, reverse=True):
-            need, reach = home.horizon(), home.reach()
+        # Consumers first: what a streamset needs follows from what is needed of the streams that are derived from it.
+        for streamset in sorted(streamsets, key=self._rank, reverse=True):
+            need, reach = streamset.horizon(), streamset.reach()
             for stream, producers in self._producers.items():
-                if not any(producer.home is home for producer in producers):
+                if not any(producer.streamset is streamset for producer in producers):
                     continue
-                for reader in homes:
+                for reader in streamsets:
                     if stream in reader.streams:
                         wanted = needs[id(reader)]
                         if need is None or reach is None or wanted is None:
                             need = None
                         else:  # an instant and the one before it: entering rows are a difference
                             need = min(need, wanted - reach - 1)
-            needs[id(home)] = need
+            needs[id(streamset)] = need
         known = [need for need in needs.values() if need is not None]
         return min(known) if known and len(known) == len(needs) else None
 
-    def _rank(self, home: Streamset) -> int:
-        """A number that is larger than those of the homes in which the home's streams are derived."""
-        return max((self._order.index(stream) + 1 for stream in home.streams if stream in self), default=0)
+    def _rank(self, streamset: Streamset) -> int:
+        """A number that is larger than those of the streamsets in which the streamset's streams are derived."""
+        return max(
+            (self._order.index(stream) + 1 for stream in streamset.streams if stream in self), default=0
+        )
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids of what has not been handed on."""
