@@ -1,39 +1,23 @@
-"""The command line. Commands load what they need when they are called, so that `--help` is quick."""
+"""The command `run`: a query over streams, in this process or on Spark."""
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thalweg import __version__
-from thalweg.errors import DataError, QueryError, ThalwegError, ThalwegWarning, UsageError
+from thalweg.cli.program import FAILURE, INTERRUPTED, QueryFile, app, parse_file, reader_has_gone
+from thalweg.errors import ThalwegWarning, UsageError
 
 if TYPE_CHECKING:
-    from thalweg.algebra.query import Query
     from thalweg.io.job import Job
     from thalweg.io.outcome import Outcome
     from thalweg.io.progress import Meter
     from thalweg.spark.command import OnSpark
-
-USAGE, FAILURE, INTERRUPTED = 2, 1, 130
-# typer may bring its own copy of click: the base of its usage errors is found through a name that it exports.
-_ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-
-app = typer.Typer(
-    name="thalweg",
-    help="Continuous graph-pattern queries over RDF streams, in-process and on Spark.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
 
 class Runner(StrEnum):
@@ -55,31 +39,6 @@ class OnError(StrEnum):
 
     QUARANTINE = "quarantine"
     FAIL = "fail"
-
-
-class Drawing(StrEnum):
-    """How `explain` shows a plan."""
-
-    TEXT = "text"
-    DOT = "dot"
-    MERMAID = "mermaid"
-    SVG = "svg"
-
-
-QueryFile = Annotated[str, typer.Argument(metavar="QUERY.rq", help="A file with the query, or - for stdin.")]
-
-
-@app.callback(invoke_without_command=True)
-def root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-) -> None:
-    """Continuous graph-pattern queries over RDF streams, in-process and on Spark."""
-    if version:
-        print(f"thalweg {__version__}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @app.command()
@@ -229,76 +188,6 @@ def run(
     raise typer.Exit(_carry_out(job, progress, spark))
 
 
-@app.command()
-def explain(
-    query: QueryFile,
-    stream: Annotated[
-        str | None, typer.Option(metavar="IRI", help="The stream of a query that names none.")
-    ] = None,
-    shards: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Show how the query is spread over up to N shards.")
-    ] = 1,
-    format: Annotated[
-        Drawing, typer.Option(help="Print a text, or draw the plan: for Graphviz, for Mermaid, or as SVG.")
-    ] = Drawing.TEXT,
-) -> None:
-    """Show how a query is parsed and how it will be run."""
-    parsed = parse_file(query, default=stream or "urn:thalweg:stream")
-    from thalweg.plan.explain import explain as explained
-
-    print(explained(parsed, shards, format=format.value))
-
-
-@app.command()
-def demo() -> None:
-    """Run the demo: a query on Spark that finds alarms in a stream of smart-grid readings."""
-    from thalweg.demo import run as run_demo
-
-    run_demo()
-
-
-@app.command()
-def bench(
-    suite: Annotated[
-        str,
-        typer.Argument(metavar="[SUITE]", help="lubm, seas, taxi, snb, dynamic, algebra, memory or spark."),
-    ] = "lubm",
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Use a file instead of generated data (.nt, .csv, .gz)."),
-    ] = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write the figures there, as JSON [bench-SUITE.json].")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Use less data, in a fraction of the time.")] = False,
-    spark: Annotated[bool, typer.Option(help="Measure on Spark, too.")] = True,
-) -> None:
-    """Run benchmarks on this machine; print a table and write JSON."""
-    if data is not None and not data.is_file():
-        raise UsageError("no such file", source=str(data))
-    figures = json or Path(f"bench-{suite}.json")
-    if data is not None and figures.exists() and figures.samefile(data):
-        raise UsageError("--json would overwrite --data: name another file", source=str(figures))
-    from rich.console import Console
-
-    from thalweg import bench as benchmarks
-
-    report = benchmarks.run(suite, data=data, quick=quick, spark=spark)
-    Console().print(report.table())
-    report.write(figures)
-
-
-def parse_file(path: str, *, default: str | None) -> Query:
-    """The query in a file; `default` is the stream that it reads if it names none."""
-    try:
-        text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise UsageError(f"the query cannot be read: {error.strerror or error}", source=path) from None
-    from thalweg.lang import parse
-
-    return parse(text, source="the input" if path == "-" else path, stream=default)
-
-
 def _carry_out(job: Job, show: bool, spark: OnSpark | None = None) -> int:
     """Run a job, print at the end what it did and what it left out, and return the exit code."""
     from thalweg.io.progress import Meter
@@ -309,7 +198,7 @@ def _carry_out(job: Job, show: bool, spark: OnSpark | None = None) -> int:
             warnings.simplefilter("ignore", ThalwegWarning)  # the last lines have them
             done = _run_here(job, meter) if spark is None else _run_on_spark(job, spark, meter)
     except BrokenPipeError:
-        return _reader_has_gone()
+        return reader_has_gone()
     for line in done.lines():
         print(f"thalweg: {line}", file=sys.stderr)
     if done.failed:
@@ -328,48 +217,3 @@ def _run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     from thalweg.spark.command import run_on_spark
 
     return run_on_spark(job, options, meter)
-
-
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0, 1 for a failed run, 2 for wrong usage or query, 130 for Ctrl-C."""
-    sys.exit(_main(arguments))
-
-
-def _main(arguments: Sequence[str] | None) -> int:
-    try:
-        code = app(
-            args=None if arguments is None else list(arguments), prog_name="thalweg", standalone_mode=False
-        )
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
-    except _ClickException as error:
-        return _complain(error.format_message().rstrip("."), getattr(error, "exit_code", USAGE))
-    except (QueryError, UsageError) as error:
-        return _complain(str(error), USAGE)
-    except DataError as error:
-        from thalweg.io.outcome import explained
-
-        return _complain(explained(error), FAILURE)
-    except ThalwegError as error:
-        return _complain(str(error), FAILURE)
-    except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        return _reader_has_gone()
-    except OSError as error:
-        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", FAILURE)
-
-
-def _reader_has_gone() -> int:
-    """End quietly: whoever read our output has left, as `head` does; what is buffered has nowhere to go."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
-def _complain(reason: str, code: int) -> int:
-    print(f"thalweg: {reason}", file=sys.stderr)
-    return code
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,5 @@
+"""`python -m thalweg.cli`."""
+
+from thalweg.cli import main
+
+main()

@@ -1,0 +1,98 @@
+"""The program: the table of commands, and what becomes of errors that reach its end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from thalweg import __version__
+from thalweg.errors import DataError, QueryError, ThalwegError, UsageError
+
+if TYPE_CHECKING:
+    from thalweg.algebra.query import Query
+
+USAGE, FAILURE, INTERRUPTED = 2, 1, 130
+# typer may bring its own copy of click: the base of its usage errors is found through a name that it exports.
+_ClickException: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="thalweg",
+    help="Continuous graph-pattern queries over RDF streams, in-process and on Spark.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+QueryFile = Annotated[str, typer.Argument(metavar="QUERY.rq", help="A file with the query, or - for stdin.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """Continuous graph-pattern queries over RDF streams, in-process and on Spark."""
+    if version:
+        print(f"thalweg {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def parse_file(path: str, *, default: str | None) -> Query:
+    """The query in a file; `default` is the stream that it reads if it names none."""
+    try:
+        text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise UsageError(f"the query cannot be read: {error.strerror or error}", source=path) from None
+    from thalweg.lang import parse
+
+    return parse(text, source="the input" if path == "-" else path, stream=default)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0, 1 for a failed run, 2 for wrong usage or query, 130 for Ctrl-C."""
+    sys.exit(_main(arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    try:
+        code = app(
+            args=None if arguments is None else list(arguments), prog_name="thalweg", standalone_mode=False
+        )
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except _ClickException as error:
+        return _complain(error.format_message().rstrip("."), getattr(error, "exit_code", USAGE))
+    except (QueryError, UsageError) as error:
+        return _complain(str(error), USAGE)
+    except DataError as error:
+        from thalweg.io.outcome import explained
+
+        return _complain(explained(error), FAILURE)
+    except ThalwegError as error:
+        return _complain(str(error), FAILURE)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        return reader_has_gone()
+    except OSError as error:
+        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", FAILURE)
+
+
+def reader_has_gone() -> int:
+    """End quietly: whoever read our output has left, as `head` does; what is buffered has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _complain(reason: str, code: int) -> int:
+    print(f"thalweg: {reason}", file=sys.stderr)
+    return code
