@@ -135,6 +135,9 @@ class RunOptions:
         """How files of a format are framed."""
         if self.mode == "graphs" and not format.has_graphs:
             raise UsageError(f"{format.title} has no named graphs: frame it as triples")
+        if self.mode is not None and (self.mode == "events") != format.has_events:
+            states = "states its events itself" if format.has_events else "states no events"
+            raise UsageError(f"{format.title} {states}: it is not framed as {self.mode}")
         return self.mode or format.mode
 
     @property

@@ -25,7 +25,7 @@ from thalweg.spark.encode import encode_piece
 from thalweg.spark.payloads import read_payloads
 from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
-from thalweg.spark.routing import EVENTS
+from thalweg.spark.routing import MESSAGES
 from thalweg.spark.shard_engine import LogEntry, Positions
 from thalweg.spark.shard_plan import ShardPlan
 from thalweg.testing.snapshot import Event
@@ -283,11 +283,11 @@ def payloads_of(job: ShardPlan, events: Sequence[Event]) -> list[pa.RecordBatch]
             for event in events
             if event.stream == stream
         ]
-        cells = {"stream": stream, "source": "", "seq": 0, "part": 0, "syntax": EVENTS, "last": False}
+        cells = {"stream": stream, "source": "", "seq": 0, "part": 0, "syntax": MESSAGES, "last": False}
         part = read_payloads(
             job.reading.prune, job.reading.options, pa.RecordBatch.from_pylist(rows, schema=_PAYLOADS)
         )
-        found.append(encode._rows(job.reading, EVENTS, cells, part, 0))
+        found.append(encode._rows(job.reading, MESSAGES, cells, part, 0))
     return found
 
 

@@ -23,7 +23,7 @@ from thalweg.engine import Session
 from thalweg.errors import UsageError
 from thalweg.spark import encode, host, shard_engine
 from thalweg.spark.payloads import read_payloads
-from thalweg.spark.routing import EVENTS
+from thalweg.spark.routing import MESSAGES
 from thalweg.spark.shard_engine import SAVED
 from thalweg.spark.shard_plan import ShardPlan
 from thalweg.testing.strategies import any_windows, questions, streams
@@ -98,9 +98,9 @@ def messages(job: ShardPlan, changes: list[Change]) -> list[pa.RecordBatch]:
     own = pa.RecordBatch.from_arrays(
         [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)], names
     )
-    cells = {"stream": STREAM, "source": "", "seq": 0, "part": 0, "syntax": EVENTS, "last": False}
+    cells = {"stream": STREAM, "source": "", "seq": 0, "part": 0, "syntax": MESSAGES, "last": False}
     part = read_payloads(job.reading.prune, job.reading.options, own)
-    return [encode._rows(job.reading, EVENTS, cells, part, 0)]
+    return [encode._rows(job.reading, MESSAGES, cells, part, 0)]
 
 
 @pytest.mark.parametrize("shards", [1, 2])

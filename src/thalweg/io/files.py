@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from thalweg.errors import UsageError
 from thalweg.lines import last_end
@@ -18,8 +19,8 @@ from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import Chunk, Reject, RejectKind
 from thalweg.rdf.events import EventBatch
-from thalweg.rdf.formats import GZIP_MAGIC, Mode, Reader, named_gzip
-from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.formats import GZIP_MAGIC, Format, Mode, Reader, SequentialReader, named_gzip
+from thalweg.rdf.framing import framer_of
 from thalweg.rdf.prune import Prune
 
 PIECE = 16 * 1024 * 1024
@@ -147,14 +148,16 @@ class FileEvents:
         self._files = [(str(path), self.options.format_for(path)) for path in paths]
         modes: set[Mode] = {self.options.mode_for(format) for _, format in self._files} or {"triples"}
         if len(modes) > 1:
-            raise UsageError("the stream has files of triples and of graphs: set mode")
-        self.framer = StatementFramer(
+            found = " and of ".join(sorted(modes, reverse=True))
+            raise UsageError(f"the stream has files of {found}: set mode, or give them as several streams")
+        self._mode = modes.pop()
+        self.framer = framer_of(
             stream,
-            mode=modes.pop(),
+            self._mode,
+            arena,
             per_event=self.options.per_event,
             unit_us=self.options.unit_us,
             rate=self.options.rate,
-            arena=arena,
         )
         self.statements = 0
         self.blanks = 0
@@ -173,17 +176,17 @@ class FileEvents:
 
     def _read(self) -> Iterator[EventBatch]:
         stream = self.framer.stream
-        timed = self.framer.mode == "graphs"
         for path, format in self._files:
             make = partial(
                 format.reader,
                 source=path,
                 blank_nodes=self.options.blank_nodes,
                 per_event=self.options.per_event,
-                time_predicate=self.options.time_term if timed else b"",
+                time_predicate=self.options.time_term if self._mode != "triples" else b"",
+                stream=stream,
             )
-            source = pieces(path, self._piece, reuse=self._threads == 1, whole=not format.splittable)
-            for chunk in self._chunks(source, make):
+            source = pieces(path, self._piece, reuse=self._threads == 1, whole=format.whole)
+            for chunk in self._chunks(source, format, make):
                 self.statements += chunk.statements
                 self.blanks += chunk.blanks
                 yield self.framer.frame(chunk)
@@ -191,8 +194,22 @@ class FileEvents:
                 yield EventBatch.empty(stream, self.framer.clock, tuple(source.rejects))
         yield self.framer.close()
 
-    def _chunks(self, source: pieces, make: Callable[[Arena, Prune], Reader]) -> Iterator[Chunk]:
+    def _in_order(self, source: pieces, reader: SequentialReader) -> Iterator[Chunk]:
+        """The chunks of a file whose reader keeps what is unfinished."""
+        for offset, data in source:
+            self.bytes += len(data)
+            reader.prune = self._prune()
+            yield reader.read(data, offset=offset)
+        reader.prune = self._prune()
+        yield reader.finish()
+
+    def _chunks(
+        self, source: pieces, format: Format, make: Callable[[Arena, Prune], Reader]
+    ) -> Iterator[Chunk]:
         """The chunks of a file in order, read here or by several threads, each pruned as is right when it is taken."""
+        if format.sequential:
+            yield from self._in_order(source, cast(SequentialReader, make(self.arena, self._prune())))
+            return
         if self._threads == 1:
             reader = make(self.arena, self._prune())
             for offset, data in source:

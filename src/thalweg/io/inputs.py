@@ -30,8 +30,8 @@ def inputs_of(options: Iterable[str]) -> dict[str, str]:
 def files_of(path: str, options: RunOptions | None = None) -> list[str]:
     """The files of a path: itself, what a pattern matches, or the RDF files of a folder, by name.
 
-    If the options name a format, all files of a folder are read. Files of triples and files of graphs in one stream
-    are refused: they have different notions of an event.
+    If the options name a format, all files of a folder are read. Files of triples, of graphs and of events in one
+    stream are refused: they have different notions of an event.
     """
     options = options or RunOptions()
     if os.path.isdir(path):
@@ -46,9 +46,9 @@ def files_of(path: str, options: RunOptions | None = None) -> list[str]:
         files = [path]
     kinds = {format.mode: (format, file) for file in files for format in [options.format_for(file)]}
     if len(kinds) > 1:
-        (triples, plain), (graphs, named) = kinds["triples"], kinds["graphs"]
+        (one, first), (other, second), *_ = (kinds[mode] for mode in sorted(kinds, reverse=True))
         raise UsageError(
-            f"{triples.title} ({plain}) and {graphs.title} ({named}) in one stream: give them as two streams",
+            f"{one.title} ({first}) and {other.title} ({second}) in one stream: give them as two streams",
             source=path,
         )
     return files

@@ -246,7 +246,7 @@ def _first_untimed(file: str, format: Format, predicate: bytes) -> int | None:
     """The line of a file that holds the first such statement, or None; 0 where it is not in lines."""
     reader = format.reader(Arena(), Prune.of([]), source=file, time_predicate=predicate)
     before = 0
-    for offset, data in pieces(file, whole=not format.splittable):
+    for offset, data in pieces(file, whole=format.whole):
         if not format.splittable:
             return 0 if reader.read(data).unnamed else None
         lines = bytes(data).splitlines(keepends=True)

@@ -47,7 +47,7 @@ def likely_cause(path: str, format: Format | None = None, *, whole: bool = False
         return "it is text in UTF-16, not in UTF-8: convert it (iconv -f UTF-16 -t UTF-8)"
     if b"\0" in head:
         return f"it is binary data or text in UTF-16, not {wanted}"
-    if not format.splittable:  # its parser has named the place
+    if not format.splittable or format.has_events:  # its parser has named the place
         return None
     looks = _looks(head.decode("utf-8", "replace").removeprefix("\ufeff").lstrip(), format, whole)
     return looks and (looks if ":" in looks else f"it looks like {looks}: convert it to {wanted}")

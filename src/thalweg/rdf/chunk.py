@@ -16,12 +16,14 @@ from thalweg.errors import DataError
 from thalweg.kernels.times import NO_TIME
 from thalweg.rdf.arena import Arena, FrontCoded, Ids
 
-__all__ = ["NO_TIME", "Chunk", "Reject", "RejectKind", "replace_ids"]
+__all__ = ["NO_TIME", "SAME_TIME", "Chunk", "Reject", "RejectKind", "replace_ids"]
 
 _MAGIC = b"TWC4"
 _HEADER = struct.Struct("<4sBxxxQQ")
 _COLUMNS = ("number", "g", "s", "p", "o", "time", "op")
 
+SAME_TIME = NO_TIME + 1
+"""In a chunk of events: the time of the event before, with which this one makes one update."""
 
 RejectKind = Literal["malformed", "truncated", "damaged", "untimed"]
 """Why input is refused: what is written, a gzip file that ends too soon or is damaged, a graph without a time."""
@@ -53,6 +55,9 @@ class Chunk:
     timestamp of the graph s (then g is 0), else NO_TIME. A row with s = 0 only marks that the graph g begins
     or goes on here; a timestamp that no query wants as data has p = o = 0. bnodes counts blank-node terms
     whose labels still await the scope of their event.
+
+    In a chunk of whole events (the mode `events`), number is the place of the row's event among those of the chunk,
+    from 0 and without gaps, and time is the time of the event; see `EventFramer` for events without triples or times.
     """
 
     statements: int

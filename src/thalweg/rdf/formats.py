@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from thalweg.rdf.prune import Prune
     from thalweg.rdf.texts import Texts
 
-Mode = Literal["triples", "graphs"]
-"""How statements become events: so many of them, or those of a graph that has a time."""
+Mode = Literal["triples", "graphs", "events"]
+"""What an event is: so many statements, the statements of a graph that has a time, or what the format says."""
 BlankNodes = Literal["event", "stable"]
 """What the label of a blank node is local to: its event, or nothing."""
 
@@ -47,6 +47,19 @@ class Reader(Protocol):
         """The statements of several texts, each of which begins anew."""
 
 
+class SequentialReader(Reader, Protocol):
+    """A reader that is given all pieces of a source in order, however they are cut, and keeps what is unfinished.
+
+    It keeps texts and no ids: arena and prune may be replaced between two pieces.
+    """
+
+    arena: Arena
+    prune: Prune
+
+    def finish(self) -> Chunk:
+        """What the end of the source completes or leaves unfinished."""
+
+
 class Framer(Protocol):
     """Chunks of one stream, in order, to batches of whole events. Its state can be saved and restored."""
 
@@ -55,6 +68,10 @@ class Framer(Protocol):
     @property
     def clock(self) -> int:
         """The largest time of an event so far, or NO_TIME."""
+
+    @property
+    def ignored(self) -> int:
+        """Statements that belong to no event."""
 
     def frame(self, chunk: Chunk) -> EventBatch:
         """The events that a chunk completes."""
@@ -87,17 +104,30 @@ class Format:
     """The suffixes of files that are read without being asked for; the first is the usual one."""
     has_graphs: bool = False
     """Whether statements can be in named graphs; such files are framed by graphs unless the mode is given."""
+    has_events: bool = False
+    """Whether it states whole events, with their ops and times: its reader gives chunks of events."""
     splittable: bool = False
     """Whether whole lines can be read apart from the lines before them; else a file is one piece."""
+    sequential: bool = False
+    """Whether one reader takes the pieces of a file in order (`SequentialReader`), however large it is."""
 
     def __post_init__(self) -> None:
         if any(suffix == GZIP_SUFFIX or suffix != "." + suffix[1:].lower() for suffix in self.suffixes):
             raise ValueError(f"suffixes begin with a dot and are in small letters: {self.suffixes}")
+        if self.has_graphs and self.has_events:
+            raise ValueError("an event is a graph, or what the format says, and not both")
 
     @property
     def mode(self) -> Mode:
         """How files of the format are framed unless the mode is given."""
+        if self.has_events:
+            return "events"
         return "graphs" if self.has_graphs else "triples"
+
+    @property
+    def whole(self) -> bool:
+        """Whether a file is read as one piece of bytes."""
+        return not (self.splittable or self.sequential)
 
     def reader(
         self,
@@ -108,13 +138,16 @@ class Format:
         blank_nodes: BlankNodes = "event",
         per_event: int = 1,
         time_predicate: bytes = GENERATED_AT,
+        stream: str = "",
     ) -> Reader:
         """A reader of one source into an arena.
 
         `per_event` is the number of statements of an event, 0 where each piece is one event. An empty `time_predicate`
-        reads graphs as plain statements.
+        reads graphs as plain statements. A format of events can name the stream of each; others than `stream` are left
+        out, unless it is empty.
         """
         module, _, name = self.reader_class.partition(":")
+        more = {"stream": stream} if self.has_events else {}
         made: Reader = getattr(import_module(module), name)(
             arena,
             prune,
@@ -123,6 +156,7 @@ class Format:
             blank_nodes=blank_nodes,
             per_event=per_event,
             time_predicate=time_predicate,
+            **more,
         )
         return made
 

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.errors import DataError
-from thalweg.instants import LAST
 from thalweg.kernels import frame as kernel
 from thalweg.rdf.arena import Arena, Ids
+from thalweg.rdf.arrivals import Pace, SourceLines
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject, replace_ids
 from thalweg.rdf.events import EventBatch, Rows
-from thalweg.rdf.formats import Mode
+from thalweg.rdf.formats import Framer, Mode
 from thalweg.rdf.ntriples import scope_of
+from thalweg.rdf.timestamped import EventFramer
 
 Columns = tuple[Ids, Ids, Ids, Ids, Ids]
 """event, graph, s, p, o"""
 
 _VERSION = 1
-_MOST_SOURCES = 1024
 
 
 def _pick(columns: Columns, key: Any) -> Columns:
@@ -63,17 +61,12 @@ class StatementFramer:
             raise ValueError(f"events are 'triples' or 'graphs', not {mode!r}")
         if per_event < 1:
             raise ValueError(f"an event of {per_event} statements")
-        if unit_us < 0 or (rate is not None and rate <= 0):
-            raise ValueError("time must not run backwards")
         if mode == "graphs" and arena is None:
             raise ValueError("framing of graphs needs the arena of the chunks")
         self.stream = stream
         self.mode = mode
         self.per_event = per_event
-        # Microseconds an event as a fraction: whole part, and rest / steps.
-        spacing = Fraction(unit_us) if rate is None else 1_000_000 / Fraction(rate).limit_denominator(10**6)
-        self._whole, self._rest = divmod(spacing.numerator, spacing.denominator)
-        self._steps = spacing.denominator
+        self._pace = Pace.of(unit_us, rate)
         self.arena = arena
         self.ignored = 0
         """Statements of the default graph without a time (graphs only)."""
@@ -81,8 +74,7 @@ class StatementFramer:
         self._statements = 0
         self._emitted = 0
         self._clock = NO_TIME
-        self._lines: dict[str, int] = {}
-        self._source = ""
+        self._lines = SourceLines()
         self._held: list[Columns] = []
         self._control = np.zeros(8, dtype=np.int64)
         self._table = np.zeros((kernel.SLOTS if mode == "graphs" else 0, 4), dtype=np.int64)
@@ -96,7 +88,7 @@ class StatementFramer:
 
     def frame(self, chunk: Chunk) -> EventBatch:
         """The events that this chunk completes."""
-        rejects = self._placed(chunk)
+        rejects = self._lines.placed(chunk)
         if self.mode == "triples":
             return self._triples(chunk, rejects)
         return self._graphs(chunk, rejects)
@@ -111,17 +103,6 @@ class StatementFramer:
         kernel.end_run(self._table, self._spare, self._control, self._queue)
         self._queue[self._queue[:, kernel.STATE] == kernel.WAITS, kernel.STATE] = kernel.REFUSED
         return self._emit_graphs(())
-
-    def _placed(self, chunk: Chunk) -> tuple[Reject, ...]:
-        """The chunk's rejects with lines counted from the beginning of their source."""
-        before = self._lines.pop(chunk.source, 0)
-        self._lines[chunk.source] = before + chunk.lines
-        self._source = chunk.source
-        if len(self._lines) > _MOST_SOURCES:
-            del self._lines[next(iter(self._lines))]
-        if before == 0:
-            return chunk.rejects
-        return tuple(replace(reject, line=reject.line and reject.line + before) for reject in chunk.rejects)
 
     def _rows(self, chunk: Chunk, event: Ids, data: NDArray[np.bool_] | None) -> Columns:
         """The chunk's rows that are data, with blank nodes in the scope of their event."""
@@ -152,12 +133,10 @@ class StatementFramer:
     def _emit_triples(self, complete: int, rejects: tuple[Reject, ...]) -> EventBatch:
         columns = self._take(complete)
         first, self._emitted = self._emitted, complete
-        times = self._times(np.arange(first, complete))
+        times = self._pace.times(np.arange(first, complete))
         if complete > first:
             self._clock = int(times[-1])
-            if self._clock > LAST:
-                reason = f"event {complete - 1} is beyond the year 9999: raise the rate"
-                raise DataError(reason, source=self._source)
+            self._pace.check(self._clock, complete - 1, self._lines.last)
         return self._batch(columns, times, first, rejects)
 
     def _batch(self, columns: Columns, times: Ids, first: int, rejects: tuple[Reject, ...]) -> EventBatch:
@@ -165,12 +144,6 @@ class StatementFramer:
         event, graph, s, p, o = columns
         rows = Rows.inserts(times[event - first], event, graph, s, p, o)
         return EventBatch(self.stream, rows, self._clock, rejects, times, first)
-
-    def _times(self, event: Ids) -> Ids:
-        times = event * self._whole
-        if self._rest:
-            times += event * self._rest // self._steps
-        return times
 
     def _graphs(self, chunk: Chunk, rejects: tuple[Reject, ...]) -> EventBatch:
         room = np.empty((len(self._queue) + len(chunk), 4), dtype=np.int64)
@@ -202,7 +175,9 @@ class StatementFramer:
     def _untimed(self, graphs: Ids) -> tuple[Reject, ...]:
         assert self.arena is not None
         return tuple(
-            Reject(self._source, 0, 0, f"graph {graph} has no prov:generatedAtTime", graph[:500], "untimed")
+            Reject(
+                self._lines.last, 0, 0, f"graph {graph} has no prov:generatedAtTime", graph[:500], "untimed"
+            )
             for graph in self.arena.texts(graphs)
         )
 
@@ -239,8 +214,8 @@ class StatementFramer:
             "emitted": self._emitted,
             "ignored": self.ignored,
             "clock": self._clock,
-            "lines": self._lines,
-            "source": self._source,
+            "lines": self._lines.counts,
+            "source": self._lines.last,
             "sizes": [part.size for part in parts],
         }
         return b"\n".join([json.dumps(front).encode(), b"".join(part.tobytes() for part in parts) + records])
@@ -273,5 +248,19 @@ class StatementFramer:
         self._emitted = front["emitted"]
         self.ignored = front["ignored"]
         self._clock = front["clock"]
-        self._lines = front["lines"]
-        self._source = front["source"]
+        self._lines.counts, self._lines.last = front["lines"], front["source"]
+
+
+def framer_of(
+    stream: str,
+    mode: Mode,
+    arena: Arena,
+    *,
+    per_event: int = 1,
+    unit_us: int = 1000,
+    rate: int | float | Fraction | None = None,
+) -> Framer:
+    """The framer of a stream that is read from files, for chunks in the arena."""
+    if mode == "events":
+        return EventFramer(stream, arena, Pace.of(unit_us, rate))
+    return StatementFramer(stream, mode=mode, per_event=per_event, unit_us=unit_us, rate=rate, arena=arena)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,12 @@ from thalweg.lines import last_end
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
-from thalweg.rdf.formats import FORMATS, Reader, is_gzip
+from thalweg.rdf.formats import FORMATS, Reader, SequentialReader, is_gzip
 from thalweg.rdf.prune import Prune
+from thalweg.rdf.timestamped import merged
 from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.payloads import read_payloads
-from thalweg.spark.routing import EVENTS, Router
+from thalweg.spark.routing import MESSAGES, TRIPLES, Router
 
 CHUNK_SCHEMA = (
     "key int, shard int, stream string, source string, seq long, part int, syntax string, last boolean, "
@@ -67,14 +68,14 @@ class Reading:
     def reader(self, arena: Arena, piece: dict[str, Any]) -> Reader:
         """A reader of one piece into an arena, as the in-process runner makes it."""
         options, format = self.options, FORMATS[piece["syntax"]]
-        timed = options.mode_for(format) == "graphs"
         return format.reader(
             arena,
             self.prune,
             source=piece["source"],
             blank_nodes=options.blank_nodes,
             per_event=options.per_event,
-            time_predicate=options.time_term if timed else b"",
+            time_predicate=options.time_term if options.mode_for(format) != TRIPLES else b"",
+            stream=piece["stream"],
         )
 
 
@@ -127,12 +128,12 @@ def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Ite
             "source": "",
             "seq": number,
             "part": task.partitionId(),
-            "syntax": EVENTS,
+            "syntax": MESSAGES,
             "last": False,
         }
         begun = perf_counter_ns()
         part = read_payloads(reading.prune, reading.options, own)
-        yield _rows(reading, EVENTS, cells, part, begun)
+        yield _rows(reading, MESSAGES, cells, part, begun)
 
 
 def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
@@ -153,19 +154,30 @@ def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
         lost = f"bytes {reached} to {start + size} cannot be read: {failure.strerror}"
     if lost:
         chunks.append(nothing(piece["source"], lost))
-    yield arena, Chunk.concatenate(chunks or [nothing(piece["source"])]), reached - start
+    join = merged if FORMATS[piece["syntax"]].has_events else Chunk.concatenate
+    yield arena, join(chunks or [nothing(piece["source"])]), reached - start
 
 
 def _whole_file(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
-    text = pieces(piece["path"], _PART, whole=not FORMATS[piece["syntax"]].splittable)
+    format = FORMATS[piece["syntax"]]
+    text = pieces(piece["path"], _PART, whole=format.whole)
+    arena = Arena()
+    reader = reading.reader(arena, piece)
     try:
         for offset, data in text:
+            yield arena, reader.read(data, offset=offset), len(data)
             arena = Arena()
-            yield arena, reading.reader(arena, piece).read(data, offset=offset), len(data)
+            if format.sequential:
+                cast(SequentialReader, reader).arena = arena
+            else:
+                reader = reading.reader(arena, piece)
+        if format.sequential:
+            yield arena, cast(SequentialReader, reader).finish(), 0
+            arena = Arena()
     except (UsageError, OSError) as failure:
         text.rejects.append(Reject(piece["source"], 0, 0, str(failure), ""))
     refused = tuple(replace(reject, source=piece["source"]) for reject in text.rejects)
-    yield Arena(), replace(nothing(piece["source"]), rejects=refused), 0
+    yield arena, replace(nothing(piece["source"]), rejects=refused), 0
 
 
 def blocks(path: str, start: int, size: int) -> Iterator[tuple[int, memoryview]]:

@@ -15,8 +15,8 @@ from thalweg.plan.shares import Role, Shares
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk
 
-TRIPLES, GRAPHS, EVENTS = "triples", "graphs", "events"
-"""How a chunk is going to be framed."""
+TRIPLES, GRAPHS, MESSAGES = "triples", "graphs", "messages"
+"""How a chunk is going to be framed. Messages are events, as those of files (`events`), whose order means nothing."""
 
 
 class Parcel(NamedTuple):
@@ -62,8 +62,8 @@ class Router:
         decides, and these dimensions.
         """
         if not self.shares.roles:
-            key = {TRIPLES: chunk.s, GRAPHS: chunk.g, EVENTS: chunk.number}[mode]
-            spread = chunk.number if mode == EVENTS else _spread(arena.keys(key))
+            key = chunk.s if mode == TRIPLES else chunk.g
+            spread = _spread(arena.keys(key)) if mode in (TRIPLES, GRAPHS) else chunk.number
             yield np.ones(len(chunk), np.bool_), spread % self.shares.events, set()
         for role in self.shares.roles:
             if role.channel != channel:

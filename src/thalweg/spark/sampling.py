@@ -32,7 +32,7 @@ def sampled_sizes(query: Query, streams: Mapping[str, str], syntax: str | None =
             arena = Arena()
             format = format_for(file, syntax) or FORMATS["nt"]
             reader = format.reader(arena, prune, source=file, blank_nodes="stable")
-            for _, data in islice(pieces(file, _SAMPLE, whole=not format.splittable), 1):
+            for _, data in islice(pieces(file, _SAMPLE, whole=format.whole), 1):
                 chunk = reader.read(data)
                 for number, pattern in enumerate(query.patterns):
                     if stream in query.sources[pattern.source].streams:

@@ -18,11 +18,11 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.formats import FORMATS, Framer
-from thalweg.rdf.framing import StatementFramer
+from thalweg.rdf.framing import framer_of
 from thalweg.rdf.timestamped import TimestampedFramer, merged, split_blobs
 from thalweg.spark.encode import nothing
 from thalweg.spark.results import pack_results
-from thalweg.spark.routing import EVENTS, GRAPHS
+from thalweg.spark.routing import GRAPHS, MESSAGES
 from thalweg.spark.shard_plan import ShardPlan
 
 _DRAIN = 1 << 18
@@ -31,7 +31,7 @@ SAVED = "saved"
 _FULL = 1 << 16
 _SPARSE = 4
 _PART = 16 << 20
-_MIXED = "the stream has triples and graphs: set mode"
+_MIXED = "the stream has inputs of several modes (triples, graphs, events): give them as several streams"
 
 
 class Arrival(NamedTuple):
@@ -382,16 +382,16 @@ class ShardEngine:
             options, arena = self.options, self.session.arena
             # Blank nodes are of the stream, whatever the channel through which they come.
             name = plain_stream(stream)
-            if mode == EVENTS:
+            if mode == MESSAGES:
                 made: Framer = TimestampedFramer(name, arena)
             else:
-                made = StatementFramer(
+                made = framer_of(
                     name,
-                    mode=mode,
+                    mode,
+                    arena,
                     per_event=options.per_event,
                     unit_us=options.unit_us,
                     rate=options.rate,
-                    arena=arena,
                 )
             made.stream = stream
             self.framers[stream] = made
@@ -402,7 +402,7 @@ def _together(arrivals: Sequence[Arrival]) -> Iterator[tuple[int, ...]]:
     """Chunks of files one by one, in their order; messages of a stream all together, for they have none."""
     messages: dict[str, list[int]] = {}
     for number, arrival in enumerate(arrivals):
-        if arrival.syntax == EVENTS:
+        if arrival.syntax == MESSAGES:
             messages.setdefault(arrival.stream, []).append(number)
         else:
             yield (number,)
@@ -411,12 +411,12 @@ def _together(arrivals: Sequence[Arrival]) -> Iterator[tuple[int, ...]]:
 
 def mode_of(options: RunOptions, syntax: str) -> str:
     """How chunks of a format are framed; those of payloads are events already."""
-    return EVENTS if syntax == EVENTS else options.mode_for(FORMATS[syntax])
+    return MESSAGES if syntax == MESSAGES else options.mode_for(FORMATS[syntax])
 
 
 def _framed(framer: Framer, mode: str, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
     """The events that chunks complete, and those that the end of the stream completes."""
-    for chunk in [merged(chunks)] if mode == EVENTS else chunks:
+    for chunk in [merged(chunks)] if mode == MESSAGES else chunks:
         yield framer.frame(chunk)
     if last:
         yield framer.close()

@@ -153,7 +153,7 @@ def test_graphs_and_triples_do_not_share_a_stream_unasked(tmp_path: Path) -> Non
     for name in ("one.nt", "two.nq"):
         (tmp_path / name).write_bytes(LINE % 1)
     paths = [tmp_path / "one.nt", tmp_path / "two.nq"]
-    with pytest.raises(UsageError, match="triples and of graphs: set mode"):
+    with pytest.raises(UsageError, match="triples and of graphs: set mode, or give"):
         read_events(paths, "s", Arena(), Prune.everything())
     events = read_events(paths, "s", Arena(), Prune.everything(), RunOptions(mode="triples"))
     assert sum(batch.events for batch in events) == 2
