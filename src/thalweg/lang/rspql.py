@@ -18,6 +18,8 @@ class Registration:
     operator: str | None
     output: Name | None
     at: int
+    every: int | None = None
+    """The distance of computations, where COMPUTED EVERY sets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +35,23 @@ def registration(cursor: Cursor, register: Token) -> Registration:
     """What follows REGISTER, if it is RSP-QL: an operator or the word STREAM, and the output's name."""
     kind = cursor.expect(*OPERATORS, "STREAM")
     output = cursor.name("the output stream")
+    if under := cursor.take("UNDER"):
+        cursor.query.refuse("UNDER ENTAILMENT REGIME is not supported yet", under.at)
     cursor.expect("AS")
     return Registration("RSP-QL", None if kind.matches("STREAM") else kind.text.upper(), output, register.at)
 
 
 def named_window(cursor: Cursor) -> NamedWindow:
-    """What follows FROM NAMED WINDOW."""
-    name = cursor.name("the window's name")
+    """What follows FROM NAMED WINDOW: the name, or in the first drafts of RSP-QL a name behind the window, after AS."""
+    name = None if cursor.peek().matches("ON") else cursor.name("the window's name")
     cursor.expect("ON")
     cursor.take("STREAM")
     stream = cursor.name("a stream")
-    return NamedWindow(name, stream, read_window(cursor))
+    window = read_window(cursor)
+    if name is None:
+        cursor.expect("AS")
+        name = cursor.name("the window's name")
+    return NamedWindow(name, stream, window)
 
 
 def window_block(cursor: Cursor, keyword: Token) -> int:

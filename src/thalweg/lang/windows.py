@@ -5,7 +5,7 @@
     [ELEMENTS n (STEP n | TUMBLING)? (ORIGIN instant)? report?]       TRIPLES alike, and RANGE TRIPLES
     report = REPORT ON? (WINDOW-CLOSE | CONTENT-CHANGE | NON-EMPTY | PERIODIC d) (WITH EMPTY)?
 
-ORIGIN, BOUNDS and REPORT may come in any order.
+ORIGIN, BOUNDS and REPORT may come in any order. SLIDE is another word for STEP.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from thalweg.algebra.windows import (
 from thalweg.instants import duration, instant
 from thalweg.lang.clauses import Cursor, Token, show_token
 
-_ENDS = ("STEP", "TUMBLING", "ORIGIN", "BOUNDS", "REPORT", "WITH", "]")
+_STEP = ("STEP", "SLIDE")
+"""SLIDE is how drafts of RSP-QL and SRBench write STEP."""
+_ENDS = (*_STEP, "TUMBLING", "ORIGIN", "BOUNDS", "REPORT", "WITH", "AS", "]")
 
 
 @dataclass
@@ -57,6 +59,11 @@ def read_window(cursor: Cursor) -> Window:
         return _counting(cursor, cursor.next())
     if kind.matches("RANGE"):
         return _range(cursor)
+    if kind.matches("FROM"):
+        cursor.query.refuse(
+            "windows in the past, [FROM NOW-d TO NOW-d], are not supported: a window ends at the present instant",
+            kind.at,
+        )
     cursor.query.fail(
         "a window is [RANGE r], [RANGE r STEP s], [ELEMENTS n], [TRIPLES n] or [NOW], "
         f"not [{show_token(kind)} ...",
@@ -65,10 +72,10 @@ def read_window(cursor: Cursor) -> Window:
 
 
 def _range(cursor: Cursor) -> Range:
-    width = _duration(cursor, "RANGE")
+    width = read_duration(cursor, "RANGE")
     step: int | None = None
-    if cursor.take("STEP"):
-        step = _duration(cursor, "STEP")
+    if cursor.take(*_STEP):
+        step = read_duration(cursor, "STEP")
     elif cursor.take("TUMBLING"):
         step = width
     options = _options(cursor, "ORIGIN", "BOUNDS", "REPORT", *(["STEP"] if step is None else []))
@@ -84,7 +91,7 @@ def _range(cursor: Cursor) -> Range:
 def _counting(cursor: Cursor, unit: Token) -> Count:
     size = _number(cursor, unit.text.upper())
     step = 1
-    if cursor.take("STEP"):
+    if cursor.take(*_STEP):
         step = _number(cursor, "STEP")
     elif cursor.take("TUMBLING"):
         step = size
@@ -116,7 +123,7 @@ def _report(cursor: Cursor) -> tuple[Report, int]:
     cursor.take("ON")
     at = cursor.peek().at
     kind = _compound(cursor, CLOSE, CHANGE, NON_EMPTY, PERIODIC)
-    period = _duration(cursor, "PERIODIC") if kind == PERIODIC else None
+    period = read_duration(cursor, "PERIODIC") if kind == PERIODIC else None
     empty = False
     if with_ := cursor.take("WITH"):
         cursor.expect("EMPTY")
@@ -157,7 +164,8 @@ def _written(cursor: Cursor) -> tuple[str, int]:
     return cursor.query.text[first.at : cursor.peek().at].strip(), first.at
 
 
-def _duration(cursor: Cursor, what: str) -> int:
+def read_duration(cursor: Cursor, what: str) -> int:
+    """The duration that is written here, up to the next keyword."""
     written, at = _written(cursor)
     if not written:
         cursor.query.fail(f"{what} needs a duration, such as PT10S, 10s or 500 (milliseconds)", at)

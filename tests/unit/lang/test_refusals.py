@@ -47,7 +47,17 @@ def refusal(text, kind=QueryError, stream="http://ex/s"):
             2,
             1,
         ),
-        ("REGISTER QUERY q COMPUTED EVERY 5m AS SELECT * FROM STREAM :s { ?x :p ?y }", "COMPUTED", 2, 18),
+        ("REGISTER QUERY q COMPUTED EVERY 5m AS SELECT * FROM STREAM :s { ?x :p ?y }", "COMPUTED", 2, 48),
+        (
+            "REGISTER QUERY q COMPUTED EVERY 5m AS SELECT * FROM STREAM :s [NOW] { ?x :p ?y }",
+            "COMPUTED EVERY needs windows by time or count",
+            2,
+            48,
+        ),
+        ("SELECT * FROM STREAM :s [FROM NOW-PT2H TO NOW-PT1H] { ?x :p ?y }", "windows in the past", 2, 26),
+        ("REGISTER STREAM :o UNDER ENTAILMENT REGIME :r AS SELECT * FROM STREAM :s { ?x :p ?y }", "UNDER", 2, 20),
+        ("SELECT * FROM NAMED GRAPH :g { ?x :p ?y }", "FROM a graph", 2, 10),
+        ("SELECT * FROM GRAPH :g { ?x :p ?y }", "FROM a graph", 2, 10),
     ],
 )
 def test_what_is_not_supported_is_refused_where_it_is_written(text, construct, line, column):
@@ -104,6 +114,8 @@ def test_what_is_not_supported_is_refused_where_it_is_written(text, construct, l
         ("CONSTRUCT WHERE { ?x ?p ?y FILTER(?x = <a:a>) }", "'FILTER'; expected", 1, 28),
         ("CONSTRUCT WHERE { { ?x ?p ?y } }", "'{'", 1, 19),
         ("CONSTRUCT { ?x ?p ?y } REGISTER QUERY q AS { ?x ?p ?y }", "before its SELECT or CONSTRUCT", 1, 24),
+        ("SELECT ISTREAM ?x FROM STREAM <s> { ?x ?y ?z }", "write REGISTER ISTREAM <out> AS", 1, 8),
+        ("REGISTER QUERY q COMPUTED EVERY AS SELECT * FROM STREAM <s> { ?x ?y ?z }", "needs a duration", 1, 33),
         ("REGISTER <o> AS SELECT * FROM STREAM <s> { ?x ?y ?z }", "expected RSTREAM", 1, 10),
         ("REGISTER RSTREAM AS SELECT * FROM STREAM <s> { ?x ?y ?z }", "the output stream", 1, 18),
         ("SELECT * REGISTER QUERY q AS FROM STREAM <s> { ?x ?y ?z }", "before its SELECT", 1, 10),

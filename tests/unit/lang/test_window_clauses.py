@@ -91,3 +91,40 @@ def test_a_range_of_triples_is_a_window_by_count():
     counted = parse(text.format("TRIPLES")).sources
     assert parse(text.format("RANGE TRIPLES")).sources == counted
     assert counted[0].window.unit == "TRIPLES"
+
+
+def test_computed_every_reports_each_window_at_that_distance():
+    every = "REGISTER QUERY q COMPUTED EVERY 5 m AS SELECT * FROM STREAM <http://ex/s> [{}] {{ ?x ?p ?y }}"
+    for written in ("RANGE 1h", "RANGE 1h STEP 1m", "RANGE TRIPLES 10"):
+        query = parse(every.format(written))
+        assert query.sources[0].window == window(f"[{written} REPORT PERIODIC 5m]")
+        assert query.language == "C-SPARQL"
+
+
+def test_slide_is_another_word_for_step():
+    assert window("[RANGE PT10S SLIDE PT5S]") == window("[range PT10S Step PT5S]") == Range(10 * S, 5 * S)
+
+
+def test_the_name_of_a_window_may_stand_behind_it():
+    text = "SELECT * FROM NAMED WINDOW {} {{ WINDOW <http://ex/w> {{ ?x ?p ?y }} }}"
+    first = parse(text.format("<http://ex/w> ON <http://ex/s> [RANGE 10s]"))
+    assert parse(text.format("ON STREAM <http://ex/s> [RANGE 10s] AS <http://ex/w>")).sources == first.sources
+
+
+def test_a_named_stream_is_a_graph_with_its_name():
+    query = parse("SELECT * FROM NAMED STREAM <http://ex/s> [RANGE 10s] { GRAPH <http://ex/s> { ?x ?p ?y } }")
+    (source,) = query.sources
+    assert (source.streams, source.name) == (("http://ex/s",), "http://ex/s")
+    with pytest.raises(QueryError, match="no FROM STREAM fills it"):
+        parse("SELECT * FROM NAMED STREAM <http://ex/s> [RANGE 10s] { ?x ?p ?y }")
+
+
+@pytest.mark.parametrize(
+    ("written", "output"),
+    [("STREAM rush-hour2", "rush-hour2"), ("QUERY rush-hour2", None), ("STREAM <http://ex/o>", "http://ex/o")],
+)
+def test_a_stream_of_c_sparql_has_a_word_as_its_name(written, output):
+    query = parse(
+        f"REGISTER {written} AS CONSTRUCT {{ ?x ?p ?y }} FROM STREAM <http://ex/s> [RANGE 1s] {{ ?x ?p ?y }}"
+    )
+    assert query.output == output
