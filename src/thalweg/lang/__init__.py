@@ -160,7 +160,9 @@ def _compute_every(query: QueryText, clauses: _Clauses) -> None:
 def _follows_from(cursor: Cursor) -> bool:
     """Whether the token before the cursor comes after FROM or FROM NAMED."""
     before = cursor.tokens[max(cursor.i - 3, 0) : cursor.i - 1]
-    return bool(before) and (before[-1].matches("FROM") or [t.matches("FROM", "NAMED") for t in before] == [True] * 2)
+    return bool(before) and (
+        before[-1].matches("FROM") or [t.matches("FROM", "NAMED") for t in before] == [True] * 2
+    )
 
 
 def _sources(

@@ -52,7 +52,9 @@ def _name(cursor: Cursor) -> Name:
 def is_registration(cursor: Cursor) -> bool:
     """Whether C-SPARQL follows REGISTER: the word QUERY, or a stream whose name is a word."""
     kind, name = cursor.peek(), cursor.peek(1)
-    return kind.matches("QUERY") or (kind.matches("STREAM") and name.kind == "word" and not name.matches("AS"))
+    return kind.matches("QUERY") or (
+        kind.matches("STREAM") and name.kind == "word" and not name.matches("AS")
+    )
 
 
 def default_stream(cursor: Cursor, start: Token) -> DefaultStream:

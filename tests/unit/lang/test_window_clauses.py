@@ -121,7 +121,11 @@ def test_a_named_stream_is_a_graph_with_its_name():
 
 @pytest.mark.parametrize(
     ("written", "output"),
-    [("STREAM rush-hour2", "rush-hour2"), ("QUERY rush-hour2", None), ("STREAM <http://ex/o>", "http://ex/o")],
+    [
+        ("STREAM rush-hour2", "rush-hour2"),
+        ("QUERY rush-hour2", None),
+        ("STREAM <http://ex/o>", "http://ex/o"),
+    ],
 )
 def test_a_stream_of_c_sparql_has_a_word_as_its_name(written, output):
     query = parse(
