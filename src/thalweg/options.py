@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from thalweg.errors import UsageError
 from thalweg.instants import duration
-from thalweg.rdf.formats import GENERATED_AT, BlankNodes, Format, Mode, format_named, format_of
+from thalweg.rdf.formats import GENERATED_AT, BlankNodes, Format, Mode, Reader, format_named, format_of
+
+if TYPE_CHECKING:
+    from thalweg.rdf.arena import Arena
+    from thalweg.rdf.prune import Prune
 
 OnError = Literal["quarantine", "fail"]
 OnPending = Literal["drop", "fail"]
 Strategy = Literal["incremental", "reevaluate"]
 
 _CHOICES = {"on_error": OnError, "strategy": Strategy, "on_pending": OnPending, "blank_nodes": BlankNodes}
+_LEAST = {"threads": 1, "per_event": 1, "shards": 1, "max_pending": 0, "unpack_ratio": 0}
 _RUNNERS = frozenset(
     {"on_error", "strategy", "threads", "max_pending", "on_pending", "shards", "sizes", "clocked"}
 )
@@ -52,13 +57,17 @@ class RunOptions:
     """The format of all files, by its name in the table of formats; None: by their suffixes."""
     mode: Mode | None = None
     """What an event is; None: as the format suggests (N-Triples: triples, N-Quads: graphs)."""
-    per_event: int = 1
-    """Statements of an event (triples only)."""
+    per_event: int | None = None
+    """Statements of an event (triples only); None: one of a format of lines, a whole document of the others."""
     unit_us: int = 1000
     """Microseconds from one event to the next (triples only)."""
     rate: int | float | Fraction | None = None
     """Events a second, instead."""
     blank_nodes: BlankNodes = "event"
+    unpack_ratio: int = 200
+    """How many times its size a compressed file may unpack to; 0: no limit. The first 64 MiB are always read."""
+    contexts: str | None = None
+    """The folder of the contexts that JSON-LD documents refer to."""
     time_predicate: str | None = None
     """The IRI of the predicate that states the time of a graph; None: prov:generatedAtTime."""
     lateness: int | str = 0
@@ -83,7 +92,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             self._check_choice(name, get_args(choices))
-        for name, least in (("threads", 1), ("per_event", 1), ("shards", 1), ("max_pending", 0)):
+        for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 raise OptionError(name, f"must be at least {least}, got {value}")
@@ -139,6 +148,31 @@ class RunOptions:
             states = "states its events itself" if format.has_events else "states no events"
             raise UsageError(f"{format.title} {states}: it is not framed as {self.mode}")
         return self.mode or format.mode
+
+    def per_event_for(self, format: Format) -> int:
+        """Statements of an event of a format, 0 where each document is one event."""
+        whole = format.documents_are_events and self.mode_for(format) == "triples"
+        return self.per_event or int(not whole)
+
+    def reader_for(
+        self, format: Format, arena: Arena, prune: Prune, *, source: str, stream: str = ""
+    ) -> Reader:
+        """The reader of a source of a stream into an arena."""
+        timed = self.mode_for(format) != "triples"
+        return format.reader(
+            arena,
+            prune,
+            source=source,
+            blank_nodes=self.blank_nodes,
+            per_event=self.per_event_for(format),
+            time_predicate=self.time_term if timed else b"",
+            stream=stream,
+            **self.extras_for(format),
+        )
+
+    def extras_for(self, format: Format) -> dict[str, Any]:
+        """The options that only some formats have, as far as they are given."""
+        return {name: value for name in format.extras if (value := getattr(self, name)) is not None}
 
     @property
     def deciding(self) -> dict[str, Any]:

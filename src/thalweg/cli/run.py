@@ -48,7 +48,8 @@ def run(
         list[str],
         typer.Option(
             metavar="IRI=PATH",
-            help="A stream, and the file or folder it is read from (.nt, .nq, also .gz); may be repeated.",
+            help="A stream, and the file or folder it is read from (.nt, .nq, .ttl, .trig, .jsonld, .rdf, .n3; "
+            "also .gz, .zst, .bz2); may be repeated.",
         ),
     ],
     on: Annotated[Runner, typer.Option(help="Where the query runs.")] = Runner.LOCAL,
@@ -67,17 +68,28 @@ def run(
         ),
     ] = None,
     per_event: Annotated[
-        int, typer.Option(metavar="N", min=1, help="N-Triples: number of statements per event.")
-    ] = 1,
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of statements per event [a line, or a document]."),
+    ] = None,
     rate: Annotated[
         int | None,
         typer.Option(
-            metavar="R", min=1, help="N-Triples: events per second, instead of one per millisecond."
+            metavar="R", min=1, help="Events without a time: so many per second, not one per millisecond."
         ),
     ] = None,
     blank_nodes: Annotated[
         BlankNodes, typer.Option(help="Scope of blank node labels: an event, or the whole stream.")
     ] = BlankNodes.EVENT,
+    contexts: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="JSON-LD: folder of the contexts that documents refer to."),
+    ] = None,
+    unpack_ratio: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Refuse compressed files that unpack to more than N times their size."
+        ),
+    ] = 200,
     time_predicate: Annotated[
         str | None,
         typer.Option(
@@ -157,6 +169,8 @@ def run(
             per_event=per_event,
             rate=rate,
             blank_nodes="stable" if blank_nodes is BlankNodes.STABLE else "event",
+            contexts=None if contexts is None else str(contexts),
+            unpack_ratio=unpack_ratio,
             time_predicate=time_predicate,
             lateness=lateness,
             on_error="fail" if on_error is OnError.FAIL else "quarantine",

@@ -1,10 +1,8 @@
-"""Local files, plain or gzipped: whole lines in pieces, and the events in them."""
+"""Local files, plain or compressed: whole lines in pieces, and the events in them."""
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,18 +12,19 @@ from pathlib import Path
 from typing import cast
 
 from thalweg.errors import UsageError
+from thalweg.io.unpacking import BLOCK, UNPACK_RATIO, BrokenFile, unpacked
 from thalweg.lines import last_end
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena, Ids
-from thalweg.rdf.chunk import Chunk, Reject, RejectKind
+from thalweg.rdf.chunk import Chunk, Reject
+from thalweg.rdf.compression import Compression, compression_of
 from thalweg.rdf.events import EventBatch
-from thalweg.rdf.formats import GZIP_MAGIC, Format, Mode, Reader, SequentialReader, named_gzip
+from thalweg.rdf.formats import Format, Mode, Reader, SequentialReader
 from thalweg.rdf.framing import framer_of
 from thalweg.rdf.prune import Prune
 
 PIECE = 16 * 1024 * 1024
 """Bytes of a piece unless given."""
-_MALFORMED: RejectKind = "malformed"
 _FILE_PIECE = 4 * 1024 * 1024
 """Bytes read at once: large enough to make a call worth it, small enough for the cache."""
 
@@ -34,28 +33,30 @@ _FILE_PIECE = 4 * 1024 * 1024
 class pieces:  # noqa: N801 - it is called like the generator that it would be without `rejects`
     """Whole lines of a file as pairs (offset in the unpacked file, bytes); the last may lack its line end.
 
-    After the iteration `rejects` has what could not be read (a gzip file that breaks off). With `reuse`,
-    bytes are good only until the next piece: that spares memory, and the cache. With `whole` the file is one piece,
-    and none if it breaks off.
+    After the iteration `rejects` has what could not be read (a compressed file that breaks off). With `reuse`,
+    bytes are good only until the next piece: that spares memory, and the cache. `read_bytes` is how
+    much of the text has been given.
     """
 
     path: str | Path
     size: int = PIECE
     reuse: bool = False
-    whole: bool = False
+    unpack_ratio: int = UNPACK_RATIO
     rejects: list[Reject] = field(default_factory=list)
+    read_bytes: int = 0
 
     def __iter__(self) -> Iterator[tuple[int, memoryview]]:
+        for offset, data in self._pieces():
+            self.read_bytes += len(data)
+            yield offset, data
+
+    def _pieces(self) -> Iterator[tuple[int, memoryview]]:
         try:
+            if packed := compression_of(self.path):
+                yield from self._packed(packed)
+                return
             with open(self.path, "rb") as file:
-                packed = file.read(2) == GZIP_MAGIC or named_gzip(self.path)
-                file.seek(0)
-                if packed:
-                    yield from self._packed()
-                elif self.whole:
-                    yield 0, memoryview(file.read())
-                else:
-                    yield from self._plain(file.fileno())
+                yield from self._plain(file.fileno())
         except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
             raise UsageError(f"cannot read {self.path}: {error.strerror}") from None
 
@@ -78,11 +79,11 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
             if not self.reuse or len(buffer) > self.size:
                 buffer = bytearray(self.size)
 
-    def _packed(self) -> Iterator[tuple[int, memoryview]]:
+    def _packed(self, compression: Compression) -> Iterator[tuple[int, memoryview]]:
         offset = 0
         rest: list[bytes] = []
-        for data in self._unpacked():
-            cut = 0 if self.whole else last_end(data, 0, len(data))
+        for data in self._unpacked(compression):
+            cut = last_end(data, 0, len(data))
             if cut == 0:
                 rest.append(data)
                 continue
@@ -98,29 +99,20 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
         elif last:
             yield offset, memoryview(last)
 
-    def _is_gzip(self) -> bool:
-        with open(self.path, "rb") as file:
-            return file.read(2) == GZIP_MAGIC
-
-    def _unpacked(self) -> Iterator[bytes]:
-        with gzip.open(self.path, "rb") as file:
-            waiting: list[bytes] = []
-            size = 0
-            try:
-                while data := file.read1(min(self.size, 1 << 20)):
-                    waiting.append(data)
-                    size += len(data)
-                    if size >= self.size:
-                        yield b"".join(waiting)
-                        waiting, size = [], 0
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                reason, kind = "this is not a gzip file", _MALFORMED
-                if self._is_gzip():
-                    reason = f"the gzip file breaks off: {error}"
-                    kind = "truncated" if isinstance(error, EOFError) else "damaged"
-                self.rejects.append(Reject(str(self.path), 0, 0, reason, "", kind))
-            if waiting:
-                yield b"".join(waiting)
+    def _unpacked(self, compression: Compression) -> Iterator[bytes]:
+        waiting: list[bytes] = []
+        size = 0
+        try:
+            for block in unpacked(self.path, compression, self.unpack_ratio, min(self.size, BLOCK)):
+                waiting.append(block)
+                size += len(block)
+                if size >= self.size:
+                    yield b"".join(waiting)
+                    waiting, size = [], 0
+        except BrokenFile as broken:
+            self.rejects.append(Reject(str(self.path), 0, 0, broken.reason, "", broken.kind))
+        if waiting:
+            yield b"".join(waiting)
 
 
 class FileEvents:
@@ -155,7 +147,7 @@ class FileEvents:
             stream,
             self._mode,
             arena,
-            per_event=self.options.per_event,
+            per_event=self.options.per_event or 1,
             unit_us=self.options.unit_us,
             rate=self.options.rate,
         )
@@ -177,15 +169,9 @@ class FileEvents:
     def _read(self) -> Iterator[EventBatch]:
         stream = self.framer.stream
         for path, format in self._files:
-            make = partial(
-                format.reader,
-                source=path,
-                blank_nodes=self.options.blank_nodes,
-                per_event=self.options.per_event,
-                time_predicate=self.options.time_term if self._mode != "triples" else b"",
-                stream=stream,
-            )
-            source = pieces(path, self._piece, reuse=self._threads == 1, whole=format.whole)
+            make = partial(self.options.reader_for, format, source=path, stream=stream)
+            alone = self._threads == 1 or format.sequential
+            source = pieces(path, self._piece, reuse=alone, unpack_ratio=self.options.unpack_ratio)
             for chunk in self._chunks(source, format, make):
                 self.statements += chunk.statements
                 self.blanks += chunk.blanks
@@ -199,9 +185,9 @@ class FileEvents:
         for offset, data in source:
             self.bytes += len(data)
             reader.prune = self._prune()
-            yield reader.read(data, offset=offset)
+            yield reader.feed(data, offset=offset)
         reader.prune = self._prune()
-        yield reader.finish()
+        yield reader.finish(broken=bool(source.rejects))
 
     def _chunks(
         self, source: pieces, format: Format, make: Callable[[Arena, Prune], Reader]

@@ -9,7 +9,7 @@ from glob import glob, has_magic
 
 from thalweg.errors import UsageError
 from thalweg.options import RunOptions
-from thalweg.rdf.formats import file_suffixes, find_format
+from thalweg.rdf.formats import find_format, readable_suffixes
 
 
 def inputs_of(options: Iterable[str]) -> dict[str, str]:
@@ -37,7 +37,7 @@ def files_of(path: str, options: RunOptions | None = None) -> list[str]:
     if os.path.isdir(path):
         files = contents_of(path, options).read
         if not files:
-            raise UsageError(f"there is no file to read here ({', '.join(file_suffixes())})", source=path)
+            raise UsageError(f"there is no file to read here ({readable_suffixes()})", source=path)
     elif is_pattern(path):
         files = [name for name in sorted(glob(path, recursive=True)) if os.path.isfile(name)]
         if not files:
@@ -62,7 +62,7 @@ def is_pattern(path: str) -> bool:
 def readable(name: str, options: RunOptions | None = None) -> bool:
     """Whether a file with this name is read where it is found in a folder.
 
-    >>> readable("a.NT.gz"), readable("a.ttl"), readable("_a.nt"), readable("a.ttl", RunOptions(format="turtle"))
+    >>> readable("a.NT.gz"), readable("a.txt"), readable("_a.nt"), readable("a.txt", RunOptions(format="turtle"))
     (True, False, False, True)
     """
     named = options is not None and options.format is not None

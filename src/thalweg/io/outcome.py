@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from thalweg.algebra.nodes import Pattern
 from thalweg.errors import DataError, UsageError
@@ -17,7 +17,8 @@ from thalweg.io.writers import Records
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Reject
-from thalweg.rdf.formats import Format, file_suffixes
+from thalweg.rdf.compression import compression_of
+from thalweg.rdf.formats import Format, SequentialReader, readable_suffixes
 from thalweg.rdf.prune import Prune
 
 _SHOWN = 3
@@ -170,7 +171,7 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
         )
     if outcome.skipped:
         suffixes = "its suffix" if outcome.skipped == 1 else "their suffixes"
-        yield f"skipped for {suffixes}: {_list(job.skipped())} (read are {', '.join(file_suffixes())})"
+        yield f"skipped for {suffixes}: {_list(job.skipped())} (read are {readable_suffixes()})"
     for stream in job.unread:
         yield f"the query does not read <{stream}>"
     if outcome.unmatched:
@@ -196,9 +197,10 @@ def _cause(
 ) -> str | None:
     """Why a file, or something in it, may have been refused, and what to do."""
     kind = None if reject is None else _reject_of(reject).kind
-    if kind in ("truncated", "damaged"):
+    packed = compression_of(file)
+    if packed and kind in ("truncated", "damaged"):
         lost = "was not written or copied to its end" if kind == "truncated" else "is damaged"
-        return f"the gzip file {lost}: make it again (gzip -t tests it)"
+        return f"the {packed.title} file {lost}: make it again ({packed.test} tests it)"
     if kind == "untimed":
         return "a graph needs a time, given by a statement outside of graphs; --time-predicate names its predicate"
     try:
@@ -244,11 +246,15 @@ def untimed_statement(job: Job) -> DataError:
 
 def _first_untimed(file: str, format: Format, predicate: bytes) -> int | None:
     """The line of a file that holds the first such statement, or None; 0 where it is not in lines."""
-    reader = format.reader(Arena(), Prune.of([]), source=file, time_predicate=predicate)
+    arena, prune = Arena(), Prune.of([])
+    reader = format.reader(arena, prune, source=file, time_predicate=predicate, per_event=2)
+    source = pieces(file)
+    if format.sequential:
+        reading = cast(SequentialReader, reader)
+        found = any(reading.feed(data, offset=offset).unnamed for offset, data in source)
+        return 0 if found or reading.finish().unnamed else None
     before = 0
-    for offset, data in pieces(file, whole=format.whole):
-        if not format.splittable:
-            return 0 if reader.read(data).unnamed else None
+    for offset, data in source:
         lines = bytes(data).splitlines(keepends=True)
         if not reader.read(data, offset=offset).unnamed:
             before += len(lines)

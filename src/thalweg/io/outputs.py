@@ -11,7 +11,7 @@ from thalweg.errors import UsageError
 from thalweg.io.graphs import NQuads, NTriples, stream_of
 from thalweg.io.safety import descriptor_of
 from thalweg.io.writers import Csv, JsonLines, Writer, open_file
-from thalweg.rdf.formats import without_gzip
+from thalweg.rdf.compression import without_gzip
 
 _JSON = (".jsonl", ".ndjson", ".json")
 _KINDS = (*_JSON, ".csv", ".nq", ".nt")

@@ -9,7 +9,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from thalweg.io.job import Job
-from thalweg.rdf.formats import named_gzip
+from thalweg.rdf.compression import compression_of
 
 
 class Meter:
@@ -67,9 +67,9 @@ class Interrupts:
 
 
 def _size(job: Job) -> int | None:
-    """The length of all text; None where that is not known before it is read, as in a gzipped file."""
+    """The length of all text; None where that is not known before it is read, as in a compressed file."""
     files = [file for names in job.files().values() for file in names]
-    known = not any(map(named_gzip, files))
+    known = not any(map(compression_of, files))
     return sum(os.path.getsize(file) for file in files) if known else None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
-import zlib
 
 from thalweg.io.files import pieces
-from thalweg.rdf.formats import GZIP_MAGIC, Format, format_of, named_gzip
+from thalweg.io.unpacking import BrokenFile, unpacked
+from thalweg.rdf.compression import Compression, compression_by_magic, named_compression
+from thalweg.rdf.formats import Format, format_of
 from thalweg.rdf.grammar import Malformed, statement
 
 _HEAD = 1 << 16
@@ -39,10 +41,12 @@ def likely_cause(path: str, format: Format | None = None, *, whole: bool = False
         return None
     format = format or format_of(path)
     wanted = format.title
-    if head.startswith(GZIP_MAGIC):
-        head = _unpacked(head)
-    elif named_gzip(path):
-        return "it is not gzipped, though its name ends in .gz: take .gz off its name"
+    named = named_compression(path)
+    if compression := compression_by_magic(head):
+        head = _unpacked(path, compression)
+    elif named:
+        suffix = os.path.splitext(path)[1]
+        return f"it is not a {named.title} file, though its name ends in {suffix}: take {suffix} off its name"
     if head.startswith(_WIDE):
         return "it is text in UTF-16, not in UTF-8: convert it (iconv -f UTF-16 -t UTF-8)"
     if b"\0" in head:
@@ -92,10 +96,10 @@ def _reads(line: str, *, quads: bool) -> bool:
     return True
 
 
-def _unpacked(head: bytes) -> bytes:
+def _unpacked(path: str, compression: Compression) -> bytes:
     try:
-        return zlib.decompressobj(wbits=31).decompress(head, _HEAD)
-    except zlib.error:
+        return next(unpacked(path, compression), b"")[:_HEAD]
+    except BrokenFile:
         return b""
 
 

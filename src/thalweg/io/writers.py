@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol, Self
 from thalweg.errors import UsageError
 from thalweg.instants import show_instant
 from thalweg.io.safety import descriptor_of
-from thalweg.rdf.formats import named_gzip
+from thalweg.rdf.compression import named_gzip
 
 _SOURCES = 100
 

@@ -25,8 +25,9 @@ _COLUMNS = ("number", "g", "s", "p", "o", "time", "op")
 SAME_TIME = NO_TIME + 1
 """In a chunk of events: the time of the event before, with which this one makes one update."""
 
-RejectKind = Literal["malformed", "truncated", "damaged", "untimed"]
-"""Why input is refused: what is written, a gzip file that ends too soon or is damaged, a graph without a time."""
+RejectKind = Literal["malformed", "truncated", "damaged", "oversized", "untimed"]
+"""Why input is refused: what is written, a compressed file that ends too soon, is damaged or unpacks to too much, a
+graph without a time."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Chunk:
     """Blank nodes in the rows, whether their labels await a scope or not."""
     refused: bool = False
     """The piece is a document of which nothing could be read: where a piece is an event, this is none."""
+    whole: bool = False
+    """The piece is a whole document and one event, however many statements it has."""
     op: Ids = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     """1 or -1, insert or delete (0: the row of an event without triples); left out, all rows are inserts."""
 
@@ -117,6 +120,7 @@ class Chunk:
                 "blanks": self.blanks,
                 "source": self.source,
                 "refused": self.refused,
+                "whole": self.whole,
                 "rejects": [asdict(reject) for reject in self.rejects],
                 "rows": len(self),
                 "terms": len(terms.sizes),
@@ -168,6 +172,7 @@ class Chunk:
             blanks=front.get("blanks", 0),
             source=front["source"],
             refused=front.get("refused", False),
+            whole=front.get("whole", False),
             op=op.astype(np.int64),
         )
 

@@ -52,25 +52,42 @@ class DocumentReader:
         blank_nodes: BlankNodes = "event",
         per_event: int = 1,
         time_predicate: bytes = GENERATED_AT,
+        contexts: str | None = None,
     ) -> None:
         if syntax not in _PARSERS:
             raise ValueError(f"not a document syntax: {syntax!r}")
         self.syntax = syntax
         self.source = source
+        self._one_event = per_event == 0
+        self._pieces: list[bytes] = []
         self._lines = LineReader(
             arena,
             prune,
             syntax="nq",
             source=source,
             blank_nodes=blank_nodes,
-            per_event=per_event,
+            # Blank nodes of a statement wait for the scope of their event: translated lines have no place of their own.
+            per_event=2 if per_event else 0,
             time_predicate=time_predicate if FORMATS[syntax].has_graphs else b"",
         )
+
+    @property
+    def arena(self) -> Arena:
+        """The arena of the ids."""
+        return self._lines.arena
+
+    @arena.setter
+    def arena(self, arena: Arena) -> None:
+        self._lines.arena = arena
 
     @property
     def prune(self) -> Prune:
         """What is kept of the statements."""
         return self._lines.prune
+
+    @prune.setter
+    def prune(self, prune: Prune) -> None:
+        self._lines.prune = prune
 
     def read(self, data: bytes | memoryview | Bytes, *, offset: int = 0) -> Chunk:
         """Read a document; `offset` is where it begins in the source."""
@@ -79,6 +96,17 @@ class DocumentReader:
         chunk = self._lines.read(lines, offset=offset)
         rejects = (*refused, *_without_places(chunk.rejects))
         return replace(chunk, lines=count(text), rejects=rejects, refused=bool(refused))
+
+    def feed(self, data: bytes | memoryview | Bytes, *, offset: int = 0) -> Chunk:
+        """Keep the next piece of a document."""
+        self._pieces.append(bytes(data))
+        return self._lines.read(b"")
+
+    def finish(self, *, broken: bool = False) -> Chunk:
+        """The whole document; nothing where its rest could not be read."""
+        text = b"" if broken else b"".join(self._pieces)
+        self._pieces = []
+        return replace(self.read(text), whole=self._one_event)
 
     def read_texts(self, texts: Sequence[bytes], sources: Sequence[str]) -> Texts:
         """Read several documents."""

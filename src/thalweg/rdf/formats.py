@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from thalweg.errors import UsageError
+from thalweg.rdf.compression import compression_suffixes, without_compression
 
 if TYPE_CHECKING:
     from thalweg.rdf.arena import Arena, Bytes, Ids
@@ -29,8 +30,6 @@ BlankNodes = Literal["event", "stable"]
 
 GENERATED_AT = b"<http://www.w3.org/ns/prov#generatedAtTime>"
 """The predicate of a graph's time, unless another one is given."""
-GZIP_SUFFIX = ".gz"
-GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Reader(Protocol):
@@ -48,16 +47,19 @@ class Reader(Protocol):
 
 
 class SequentialReader(Reader, Protocol):
-    """A reader that is given all pieces of a source in order, however they are cut, and keeps what is unfinished.
+    """A reader that can be given all pieces of a source in order, however they are cut; it keeps what is unfinished.
 
-    It keeps texts and no ids: arena and prune may be replaced between two pieces.
+    It keeps texts and no ids of its arena: arena and prune may be replaced between two pieces.
     """
 
     arena: Arena
     prune: Prune
 
-    def finish(self) -> Chunk:
-        """What the end of the source completes or leaves unfinished."""
+    def feed(self, data: bytes | memoryview | Bytes, *, offset: int = 0) -> Chunk:
+        """What the next piece completes. The bytes are good only until the next call."""
+
+    def finish(self, *, broken: bool = False) -> Chunk:
+        """What the end of the source completes or leaves unfinished; `broken`: its rest could not be read."""
 
 
 class Framer(Protocol):
@@ -107,12 +109,17 @@ class Format:
     has_events: bool = False
     """Whether it states whole events, with their ops and times: its reader gives chunks of events."""
     splittable: bool = False
-    """Whether whole lines can be read apart from the lines before them; else a file is one piece."""
+    """Whether whole lines can be read apart from the lines before them."""
     sequential: bool = False
     """Whether one reader takes the pieces of a file in order (`SequentialReader`), however large it is."""
+    documents_are_events: bool = False
+    """Whether a document is one event unless the mode, or the number of statements of an event, is given."""
+    extras: tuple[str, ...] = ()
+    """Options of a run that its reader takes beside those of all readers."""
 
     def __post_init__(self) -> None:
-        if any(suffix == GZIP_SUFFIX or suffix != "." + suffix[1:].lower() for suffix in self.suffixes):
+        packed = compression_suffixes()
+        if any(suffix in packed or suffix != "." + suffix[1:].lower() for suffix in self.suffixes):
             raise ValueError(f"suffixes begin with a dot and are in small letters: {self.suffixes}")
         if self.has_graphs and self.has_events:
             raise ValueError("an event is a graph, or what the format says, and not both")
@@ -122,12 +129,7 @@ class Format:
         """How files of the format are framed unless the mode is given."""
         if self.has_events:
             return "events"
-        return "graphs" if self.has_graphs else "triples"
-
-    @property
-    def whole(self) -> bool:
-        """Whether a file is read as one piece of bytes."""
-        return not (self.splittable or self.sequential)
+        return "graphs" if self.has_graphs and not self.documents_are_events else "triples"
 
     def reader(
         self,
@@ -139,12 +141,13 @@ class Format:
         per_event: int = 1,
         time_predicate: bytes = GENERATED_AT,
         stream: str = "",
+        **extras: Any,
     ) -> Reader:
         """A reader of one source into an arena.
 
-        `per_event` is the number of statements of an event, 0 where each piece is one event. An empty `time_predicate`
-        reads graphs as plain statements. A format of events can name the stream of each; others than `stream` are left
-        out, unless it is empty.
+        `per_event` is the number of statements of an event, 0 where each piece or document is one event. An empty
+        `time_predicate` reads graphs as plain statements. A format of events can name the stream of each; others than
+        `stream` are left out, unless it is empty.
         """
         module, _, name = self.reader_class.partition(":")
         more = {"stream": stream} if self.has_events else {}
@@ -157,23 +160,35 @@ class Format:
             per_event=per_event,
             time_predicate=time_predicate,
             **more,
+            **extras,
         )
         return made
 
 
 _LINES, _DOCUMENTS = "thalweg.rdf.ntriples:LineReader", "thalweg.rdf.documents:DocumentReader"
+_EVENT: Any = {"sequential": True, "documents_are_events": True}
 
-# Documents have no suffixes here: files of them are read where their format is given, for each is held in memory whole.
 FORMATS = {
     format.name: format
     for format in (
         Format("nt", "N-Triples", ("application/n-triples",), _LINES, (".nt",), splittable=True),
         Format("nq", "N-Quads", ("application/n-quads",), _LINES, (".nq",), has_graphs=True, splittable=True),
-        Format("turtle", "Turtle", ("text/turtle",), _DOCUMENTS),
-        Format("trig", "TriG", ("application/trig",), _DOCUMENTS, has_graphs=True),
-        Format("jsonld", "JSON-LD", ("application/ld+json",), _DOCUMENTS, has_graphs=True),
-        Format("rdfxml", "RDF/XML", ("application/rdf+xml",), _DOCUMENTS),
-        Format("n3", "N3", ("text/n3",), _DOCUMENTS),
+        Format("turtle", "Turtle", ("text/turtle",), _DOCUMENTS, (".ttl",), **_EVENT),
+        Format(
+            "trig", "TriG", ("application/trig",), _DOCUMENTS, (".trig",), has_graphs=True, sequential=True
+        ),
+        Format(
+            "jsonld",
+            "JSON-LD",
+            ("application/ld+json",),
+            _DOCUMENTS,
+            (".jsonld",),
+            has_graphs=True,
+            extras=("contexts",),
+            **_EVENT,
+        ),
+        Format("rdfxml", "RDF/XML", ("application/rdf+xml",), _DOCUMENTS, (".rdf", ".xml", ".owl"), **_EVENT),
+        Format("n3", "N3", ("text/n3",), _DOCUMENTS, (".n3",), **_EVENT),
     )
 }
 """All formats by name."""
@@ -191,12 +206,12 @@ def format_named(name: str, option: str = "format") -> Format:
 
 
 def find_format(path: str | Path) -> Format | None:
-    """The format that a file's name stands for, if any; it may be gzipped.
+    """The format that a file's name stands for, if any; it may be compressed.
 
-    >>> [found and found.name for found in map(find_format, ("a.nt", "b.NQ.gz", "c.txt"))]
-    ['nt', 'nq', None]
+    >>> [found and found.name for found in map(find_format, ("a.nt", "b.NQ.gz", "c.ttl.zst", "d.txt"))]
+    ['nt', 'nq', 'turtle', None]
     """
-    suffix = os.path.splitext(without_gzip(os.path.basename(path)))[1]
+    suffix = os.path.splitext(without_compression(os.path.basename(path)))[1]
     return next((format for format in FORMATS.values() if suffix in format.suffixes), None)
 
 
@@ -208,53 +223,24 @@ def format_of(path: str | Path) -> Format:
     """
     found = find_format(path)
     if found is None:
-        known = ", ".join(f"*{suffix}, *{suffix}{GZIP_SUFFIX}" for suffix in suffixes())
-        raise UsageError(f"the name of {path} has no known suffix: expected {known}")
+        raise UsageError(f"the name of {path} has no known suffix: expected {readable_suffixes()}")
     return found
 
 
 def suffixes() -> list[str]:
-    """The suffixes of all formats, without those of gzipped files.
+    """The suffixes of all formats, without those of compressions.
 
-    >>> suffixes()
-    ['.nt', '.nq']
+    >>> suffixes()[:3]
+    ['.nt', '.nq', '.ttl']
     """
     return [suffix for format in FORMATS.values() for suffix in format.suffixes]
 
 
-def file_suffixes() -> list[str]:
+def readable_suffixes() -> str:
     """The suffixes of all files that are read, for messages.
 
-    >>> file_suffixes()
-    ['.nt', '.nq', '.nt.gz', '.nq.gz']
+    >>> readable_suffixes()[-30:]
+    '.n3, also with .gz, .zst, .bz2'
     """
-    return [*suffixes(), *(suffix + GZIP_SUFFIX for suffix in suffixes())]
-
-
-def without_gzip(name: str) -> str:
-    """A name in small letters, without the suffix of gzipped files.
-
-    >>> without_gzip("A.NT.gz")
-    'a.nt'
-    """
-    return name.lower().removesuffix(GZIP_SUFFIX)
-
-
-def named_gzip(path: str | Path) -> bool:
-    """Whether the name of a file says that it is gzipped."""
-    return str(path).lower().endswith(GZIP_SUFFIX)
-
-
-def is_gzip(path: str | Path) -> bool:
-    """Whether a file is gzipped, by its name or by its first bytes.
-
-    >>> is_gzip("a.nt.gz"), is_gzip("a.nt")
-    (True, False)
-    """
-    if named_gzip(path):
-        return True
-    try:
-        with open(path, "rb") as file:
-            return file.read(2) == GZIP_MAGIC
-    except OSError:
-        return False
+    packed = [suffix for suffix in compression_suffixes() if suffix != ".zstd"]
+    return f"{', '.join(suffixes())}, also with {', '.join(packed)}"

@@ -38,10 +38,10 @@ def _join(parts: list[Columns]) -> Columns:
 class StatementFramer:
     """Frames the chunks of one stream, in order.
 
-    triples: `per_event` statements make an event, and event k has time k * unit_us, or k / rate seconds where
-    a rate (events a second) is given; an event is emitted when it is complete. graphs: a run of quads with
-    one graph name is an event, its time is given by a timestamp of the default graph (see `kernels.frame`); it
-    is emitted when the next graph has begun, it has a time, and so have those before it.
+    triples: `per_event` statements, or a whole document, make an event, and event k has time k * unit_us, or
+    k / rate seconds where a rate (events a second) is given; an event is emitted when it is complete. graphs: a
+    run of quads with one graph name is an event, its time is given by a timestamp of the default graph (see
+    `kernels.frame`); it is emitted when the next graph has begun, it has a time, and so have those before it.
 
     The arena (that of the chunks) is needed for graphs and for blank nodes that await their scope. What
     `live` gives must stay in it.
@@ -122,12 +122,20 @@ class StatementFramer:
         return event, g, s, p, o
 
     def _triples(self, chunk: Chunk, rejects: tuple[Reject, ...]) -> EventBatch:
-        event = chunk.number + self._statements
-        if self.per_event > 1:
-            event //= self.per_event
+        if chunk.whole:
+            # A document is an event of its own, behind what is begun.
+            self._statements = -(-self._statements // self.per_event) * self.per_event
+            event = np.full(len(chunk), self._statements // self.per_event)
+        else:
+            event = chunk.number + self._statements
+            if self.per_event > 1:
+                event //= self.per_event
         data = chunk.p != 0
         self._held.append(self._rows(chunk, event, None if data.all() else data))
-        self._statements += chunk.statements
+        if chunk.whole:
+            self._statements += self.per_event * bool(chunk.statements)
+        else:
+            self._statements += chunk.statements
         return self._emit_triples(self._statements // self.per_event, rejects)
 
     def _emit_triples(self, complete: int, rejects: tuple[Reject, ...]) -> EventBatch:

@@ -19,12 +19,13 @@ from thalweg.lines import last_end
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
-from thalweg.rdf.formats import FORMATS, Reader, SequentialReader, is_gzip
+from thalweg.rdf.compression import compression_of
+from thalweg.rdf.formats import FORMATS, Reader, SequentialReader
 from thalweg.rdf.prune import Prune
 from thalweg.rdf.timestamped import merged
 from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.payloads import read_payloads
-from thalweg.spark.routing import MESSAGES, TRIPLES, Router
+from thalweg.spark.routing import MESSAGES, Router
 
 CHUNK_SCHEMA = (
     "key int, shard int, stream string, source string, seq long, part int, syntax string, last boolean, "
@@ -67,15 +68,9 @@ class Reading:
 
     def reader(self, arena: Arena, piece: dict[str, Any]) -> Reader:
         """A reader of one piece into an arena, as the in-process runner makes it."""
-        options, format = self.options, FORMATS[piece["syntax"]]
-        return format.reader(
-            arena,
-            self.prune,
-            source=piece["source"],
-            blank_nodes=options.blank_nodes,
-            per_event=options.per_event,
-            time_predicate=options.time_term if options.mode_for(format) != TRIPLES else b"",
-            stream=piece["stream"],
+        format = FORMATS[piece["syntax"]]
+        return self.options.reader_for(
+            format, arena, self.prune, source=piece["source"], stream=piece["stream"]
         )
 
 
@@ -94,10 +89,10 @@ def encoder(reading: Reading) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
 
 
 def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-    """The chunks of one piece: one for a byte range or a document, one for every 16 MiB of text of a gzipped file."""
+    """The chunks of one piece: one for a byte range or a document, one for every 16 MiB of a compressed text."""
     if not piece["path"]:
         parts = iter([(Arena(), nothing(""), 0)])
-    elif not FORMATS[piece["syntax"]].splittable or is_gzip(piece["path"]):
+    elif not FORMATS[piece["syntax"]].splittable or compression_of(piece["path"]):
         parts = _whole_file(reading, piece)
     else:
         parts = _plain(reading, piece)
@@ -160,19 +155,20 @@ def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
 
 def _whole_file(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
     format = FORMATS[piece["syntax"]]
-    text = pieces(piece["path"], _PART, whole=format.whole)
+    text = pieces(piece["path"], _PART, unpack_ratio=reading.options.unpack_ratio)
     arena = Arena()
     reader = reading.reader(arena, piece)
     try:
         for offset, data in text:
-            yield arena, reader.read(data, offset=offset), len(data)
-            arena = Arena()
             if format.sequential:
-                cast(SequentialReader, reader).arena = arena
+                yield arena, cast(SequentialReader, reader).feed(data, offset=offset), len(data)
+                arena = cast(SequentialReader, reader).arena = Arena()
             else:
+                yield arena, reader.read(data, offset=offset), len(data)
+                arena = Arena()
                 reader = reading.reader(arena, piece)
         if format.sequential:
-            yield arena, cast(SequentialReader, reader).finish(), 0
+            yield arena, cast(SequentialReader, reader).finish(broken=bool(text.rejects)), 0
             arena = Arena()
     except (UsageError, OSError) as failure:
         text.rejects.append(Reject(piece["source"], 0, 0, str(failure), ""))

@@ -15,7 +15,8 @@ from typing import Any
 
 from thalweg.errors import UsageError
 from thalweg.lines import first_end, last_end
-from thalweg.rdf.formats import Format, find_format, format_named, is_gzip
+from thalweg.rdf.compression import compression_of
+from thalweg.rdf.formats import Format, find_format, format_named
 
 VERSION = 1
 _BLOCK = 1 << 16
@@ -79,8 +80,8 @@ class Found:
 
     @property
     def whole(self) -> bool:
-        """Whether it is read as one piece: it is gzipped, or its format cannot be divided."""
-        return not self.splittable or is_gzip(self.path)
+        """Whether it is read as one piece: it is compressed, or its format cannot be divided."""
+        return not self.splittable or compression_of(self.path) is not None
 
 
 def format_for(path: str, syntax: str | None = None) -> Format | None:
@@ -243,7 +244,7 @@ def plan(
         low = start.files.get(name, 0)
         path, source = path_of(name)
         format = format_for(path, syntax)
-        whole = not _is_splittable(path, syntax) or is_gzip(path) or not os.path.exists(path)
+        whole = not _is_splittable(path, syntax) or compression_of(path) or not os.path.exists(path)
         kind = "nt" if format is None else format.name
         while low < high:
             if whole or high - low <= piece_bytes * 5 // 4:

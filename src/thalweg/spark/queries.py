@@ -44,7 +44,7 @@ def run(
     *,
     stream: str | None = None,
     mode: Mode | None = None,
-    per_event: int = 1,
+    per_event: int | None = None,
     rate: float | None = None,
     blank_nodes: BlankNodes = "event",
     time_predicate: str | None = None,

@@ -14,6 +14,7 @@ from thalweg.plan.coverage import Mask, fits
 from thalweg.plan.shares import Role, Shares
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk
+from thalweg.rdf.ntriples import scope_of
 
 TRIPLES, GRAPHS, MESSAGES = "triples", "graphs", "messages"
 """How a chunk is going to be framed. Messages are events, as those of files (`events`), whose order means nothing."""
@@ -64,6 +65,8 @@ class Router:
         if not self.shares.roles:
             key = chunk.s if mode == TRIPLES else chunk.g
             spread = _spread(arena.keys(key)) if mode in (TRIPLES, GRAPHS) else chunk.number
+            if chunk.whole:
+                spread = np.full(len(chunk), scope_of(chunk.source) & 0x3FFFFFFF)
             yield np.ones(len(chunk), np.bool_), spread % self.shares.events, set()
         for role in self.shares.roles:
             if role.channel != channel:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from thalweg.algebra.query import Query
 from thalweg.io.files import pieces
 from thalweg.plan.coverage import fits
 from thalweg.rdf.arena import Arena
-from thalweg.rdf.formats import FORMATS
+from thalweg.rdf.chunk import Chunk
+from thalweg.rdf.formats import FORMATS, Format, Reader, SequentialReader
 from thalweg.rdf.prune import Prune
 from thalweg.spark.pieces import format_for, listing, local_path
 
@@ -32,12 +34,21 @@ def sampled_sizes(query: Query, streams: Mapping[str, str], syntax: str | None =
             arena = Arena()
             format = format_for(file, syntax) or FORMATS["nt"]
             reader = format.reader(arena, prune, source=file, blank_nodes="stable")
-            for _, data in islice(pieces(file, _SAMPLE, whole=format.whole), 1):
-                chunk = reader.read(data)
+            for chunk in _beginning(reader, format, file):
                 for number, pattern in enumerate(query.patterns):
                     if stream in query.sources[pattern.source].streams:
                         sizes[number] += int(np.count_nonzero(fits(pattern, chunk, arena)))
     return sizes
+
+
+def _beginning(reader: Reader, format: Format, file: str) -> Iterator[Chunk]:
+    """The first chunks of a file."""
+    for _, data in islice(pieces(file, _SAMPLE), 1):
+        if format.sequential:
+            reading = cast(SequentialReader, reader)
+            yield from (reading.feed(data), reading.finish(broken=True))
+        else:
+            yield reader.read(data)
 
 
 def kept_sizes(

@@ -389,7 +389,7 @@ class ShardEngine:
                     name,
                     mode,
                     arena,
-                    per_event=options.per_event,
+                    per_event=options.per_event or 1,
                     unit_us=options.unit_us,
                     rate=options.rate,
                 )

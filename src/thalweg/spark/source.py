@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from thalweg.errors import UsageError
-from thalweg.rdf.formats import FORMATS, GZIP_SUFFIX, suffixes
+from thalweg.rdf.formats import FORMATS, readable_suffixes
 from thalweg.spark.pieces import (
     Found,
     Piece,
@@ -49,8 +49,7 @@ _WAVES = 4
 """Tasks for each core that read a large batch, at most."""
 _WORTH = 256 * MIB
 """Bytes that are worth a task of their own."""
-_SUFFIXES = (*suffixes(), GZIP_SUFFIX)
-_READABLE = f"{', '.join(_SUFFIXES)}; others with option syntax"
+_READABLE = f"{readable_suffixes()}; others with option syntax"
 _OPTIONS = (
     *("path", "stream", "syntax", "maxBytesPerTrigger", "maxFilesPerTrigger", "pieceBytes", "settle"),
     *("endOfStream", "order", "partitions"),
@@ -131,9 +130,9 @@ class SourceOptions:
                 f"option syntax of the rdf source: {syntax!r} is not one of {', '.join(FORMATS)}"
             )
         if os.path.isfile(path) and format_for(path, syntax) is None:
-            expected = f"{', '.join(_SUFFIXES[:-1])} or {_SUFFIXES[-1]}"
             raise UsageError(
-                f"unknown suffix (expected {expected}): set the option syntax", source=options["path"]
+                f"unknown suffix (expected {readable_suffixes()}): set the option syntax",
+                source=options["path"],
             )
         ends = _flag(options.get("endofstream", "false"), "endOfStream")
         # With a syntax all files can be read. A folder without any is an empty stream.
@@ -333,7 +332,7 @@ class RdfStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _note_grown(self, file: Found) -> None:
         if file.name not in self.grown:
             self.grown.add(file.name)
-            why = "it is gzipped" if file.splittable else "it is one document"
+            why = "it is compressed" if file.splittable else "it is one document"
             print(
                 f"thalweg: {file.path} has grown and is not read again, because {why}; "
                 "put what is new into another file",

@@ -31,7 +31,7 @@ WHOLE: dict[str, tuple[str, bytes, str]] = {
         "it holds N-Quads: call it .nq",
     ),
     "gzipped Turtle": ("x.nt.gz", gzip.compress(TURTLE.encode()), "it looks like Turtle"),
-    "a plain file named .gz": ("x.nt.gz", TRIPLES.encode(), "it is not gzipped"),
+    "a plain file named .gz": ("x.nt.gz", TRIPLES.encode(), "it is not a gzip file, though"),
     "a gzip that breaks off": (
         "x.nt.gz",
         gzip.compress(TRIPLES.encode())[:-30],
@@ -134,11 +134,11 @@ def test_skipped_files_are_named_and_counted(thalweg: Commands) -> None:
     folder = thalweg.folder / "in"
     (folder / "sub").mkdir(parents=True)
     (folder / "a.nt").write_text(TRIPLES)
-    for name in ("b.ttl", "sub/c.nt.bz2", "d.txt", "e.txt", ".hidden.ttl"):
+    for name in ("b.csvx", "sub/c.nt.zip", "d.txt", "e.txt", ".hidden.ttl"):
         (folder / name).write_text(TURTLE)
     done = thalweg.run("in")
     assert done.code == 0
-    assert "skipped for their suffixes: in/b.ttl, in/d.txt, in/e.txt and 1 other" in done.err
+    assert "skipped for their suffixes: in/b.csvx, in/d.txt, in/e.txt and 1 other" in done.err
     assert done.lines[-1].endswith("4 files skipped")
 
 

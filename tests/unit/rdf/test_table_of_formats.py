@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from thalweg.rdf import formats
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk
 from thalweg.rdf.documents import DocumentReader
-from thalweg.rdf.formats import FORMATS, Format, file_suffixes, format_named
+from thalweg.rdf.formats import FORMATS, Format, format_named, readable_suffixes
 from thalweg.rdf.ntriples import LineReader
 from thalweg.rdf.prune import Prune
 from thalweg.rdf.texts import Texts
@@ -58,8 +59,8 @@ def tabs(monkeypatch: pytest.MonkeyPatch) -> Format:
 def test_a_new_format_is_one_entry_and_one_class(tabs: Format, tmp_path: Path) -> None:
     (tmp_path / "one.tab").write_bytes(b"1 p 2\n3 p 4\n")
     (tmp_path / "two.TAB.gz").write_bytes(gzip.compress(b"5 p 6\n"))
-    (tmp_path / "three.ttl").write_bytes(b"")
-    assert [Path(name).name for name in contents_of(str(tmp_path)).skipped] == ["three.ttl"]
+    (tmp_path / "three.txt").write_bytes(b"")
+    assert [Path(name).name for name in contents_of(str(tmp_path)).skipped] == ["three.txt"]
     files = files_of(str(tmp_path))
     session = Session()
     query = session.register(ALL)
@@ -72,7 +73,7 @@ def test_a_new_format_is_one_entry_and_one_class(tabs: Format, tmp_path: Path) -
     ]
     with pytest.raises(UsageError, match="one of nt, nq, turtle, trig, jsonld, rdfxml, n3, tab, not 'x'"):
         format_named("x")
-    assert ".tab.gz" in file_suffixes()
+    assert ".tab" in readable_suffixes()
 
 
 def test_a_file_that_is_given_by_name_needs_no_known_suffix(tmp_path: Path) -> None:
@@ -95,6 +96,32 @@ def test_a_document_is_one_piece_whatever_the_size_of_pieces(
     events = read_events([file], S, arena, Prune.everything(), turtle, piece=100, threads=threads)
     subjects = [text for batch in events for text in arena.texts(batch.rows.s)]
     assert subjects == [f"<a:s{k}>" for k in range(500)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_document_is_one_event_unless_the_number_of_statements_is_given(
+    threads: int, tmp_path: Path
+) -> None:
+    for k in range(2):
+        (tmp_path / f"{k}.ttl").write_bytes(b"<a:%d> <a:p> <a:1> , <a:2> , _:x . _:x <a:p> <a:3> ." % k)
+    (tmp_path / "2.ttl").write_bytes(b"# nothing\n")
+    (tmp_path / "3.nt").write_bytes(b"<a:3> <a:p> <a:1> .\n<a:3> <a:p> <a:2> .\n")
+    (tmp_path / "4.jsonld").write_bytes(b'{"@id": "a:4", "a:p": [{"@id": "a:1"}, {"@id": "a:2"}]}')
+
+    def times(**options: object) -> list[tuple[int, int]]:
+        arena = Arena()
+        files = files_of(str(tmp_path))
+        given = RunOptions(**options)  # type: ignore[arg-type]
+        batches = list(read_events(files, S, arena, Prune.everything(), given, threads=threads))
+        assert [time for batch in batches for time in batch.times] == sorted(
+            {at for batch in batches for at in batch.rows.time}
+        )
+        rows = Counter(at for batch in batches for at in batch.rows.time.tolist())
+        return sorted(rows.items())
+
+    assert times() == [(0, 4), (1000, 4), (2000, 1), (3000, 1), (4000, 2)]
+    assert times(rate=10) == [(0, 4), (100_000, 4), (200_000, 1), (300_000, 1), (400_000, 2)]
+    assert times(per_event=5) == [(0, 5), (1000, 5), (2000, 2)]
 
 
 def test_a_document_whose_gzip_file_breaks_off_is_refused_whole(tmp_path: Path) -> None:
