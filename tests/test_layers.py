@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 ORDER = [
     *("errors", "lines", "deep", "instants", "kernels", "rdf", "options"),
     *("algebra", "lang", "expressions", "plan", "operators"),
-    *("answers", "saving", "compaction", "side_outputs", "engine"),
+    *("terms", "arguments", "statements", "rows", "tables", "answers", "subscriptions"),
+    *("saving", "compaction", "side_outputs", "engine"),
     *("io", "spark", "testing", "demo", "bench", "warmup", "cli"),
 ]
 # Rooms that know less than their place in the row would allow.

@@ -10,27 +10,38 @@ from thalweg.errors import (
     QueryError,
     ThalwegError,
     ThalwegWarning,
+    UnboundError,
     UnsupportedError,
     UsageError,
 )
+from thalweg.instants import Instant
 
 if TYPE_CHECKING:
     from thalweg import spark
-    from thalweg.answers import ContinuousQuery, Late, Row
+    from thalweg.answers import ContinuousQuery, Late
     from thalweg.engine import Session
     from thalweg.lang import parse
     from thalweg.plan.explain import explain
+    from thalweg.rows import Row
+    from thalweg.tables import Rows
+    from thalweg.terms import IRI, BlankNode, Literal
 
 __version__ = "0.1.0"
 __all__ = [
+    "IRI",
+    "BlankNode",
     "ContinuousQuery",
     "DataError",
+    "Instant",
     "Late",
+    "Literal",
     "QueryError",
     "Row",
+    "Rows",
     "Session",
     "ThalwegError",
     "ThalwegWarning",
+    "UnboundError",
     "UnsupportedError",
     "UsageError",
     "explain",
@@ -41,9 +52,13 @@ __all__ = [
 # Public names whose modules load Numba, rdflib or PySpark; they are loaded when first asked for, so that
 # `import thalweg` and the command line's help are quick.
 _LAZY = {
+    "BlankNode": "thalweg.terms",
     "ContinuousQuery": "thalweg.answers",
+    "IRI": "thalweg.terms",
     "Late": "thalweg.answers",
-    "Row": "thalweg.answers",
+    "Literal": "thalweg.terms",
+    "Row": "thalweg.rows",
+    "Rows": "thalweg.tables",
     "Session": "thalweg.engine",
     "explain": "thalweg.plan.explain",
     "parse": "thalweg.lang",
@@ -55,4 +70,13 @@ def __getattr__(name: str) -> Any:
         return import_module("thalweg.spark")
     if name in _LAZY:
         return getattr(import_module(_LAZY[name]), name)
-    raise AttributeError(f"module 'thalweg' has no attribute {name!r}")
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, __all__, n=1)
+    hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(__all__)}"
+    raise AttributeError(f"module 'thalweg' has no attribute {name!r}{hint if name[:1] != '_' else ''}")
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not loaded yet."""
+    return sorted([*__all__, "__version__", "__doc__"])

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypedDict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
+from thalweg.errors import UsageError
+from thalweg.instants import Instant, as_instant
 from thalweg.kernels.times import NO_TIME
+from thalweg.operators.answering import present_answer, snapshot_query
 from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import Delta, View
 from thalweg.plan.compile import shown_variables
 from thalweg.rdf.arena import Arena
+from thalweg.rows import Row
+from thalweg.tables import Rows, graph_of
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    import rdflib
+
+_SHOWN = 60
 _MANY = 1 << 10
 _BOUND = frozenset("+-")  # the signs of rows that have bindings
 
@@ -24,35 +36,19 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A result row: when, whether it came (+) or went (-), and the terms as N-Triples text.
-
-    `0` stands for a report whose answer is empty, where the query asks for these. `gap` stands for rows up to its time
-    that were dropped because nobody polled them. Both have no bindings.
-    """
-
-    at: int
-    op: str
-    bindings: dict[str, str]
-    graph: str | None = None
-
-    def __getitem__(self, name: str) -> str:
-        return self.bindings[name]
-
-    def get(self, name: str) -> str | None:
-        """The term of a variable, or None where the row leaves it unbound."""
-        return self.bindings.get(name)
-
-
-@dataclass(frozen=True, slots=True)
 class Late:
     """An event that came after its stream's watermark."""
 
     stream: str
-    at: int
-    watermark: int
+    at: Instant
+    watermark: Instant
     event: int
     reason: str
+
+    @property
+    def time(self) -> datetime | None:
+        """Its time as a `datetime` in UTC; None before the year 1."""
+        return self.at.time
 
 
 class Memory(TypedDict):
@@ -100,12 +96,20 @@ class Stats:
 
 
 class ContinuousQuery:
-    """A registered query: poll it for what its answer has gained and lost."""
+    """A registered query: poll it, iterate over it or subscribe to it for what its answer has gained and lost."""
 
     def __init__(
-        self, arena: Arena, query: Query, view: View, streamset: Streamset, on_taken: Callable[[], None]
+        self,
+        arena: Arena,
+        query: Query,
+        view: View,
+        streamset: Streamset,
+        on_taken: Callable[[], None],
+        on_subscribed: Callable[[ContinuousQuery, Callable[[Row], object]], Callable[[], None]] | None = None,
     ) -> None:
-        """`on_taken` is called when many rows have been taken, whose texts nobody else may use."""
+        """`on_taken` is called when many rows have been taken, whose texts nobody else may use; `on_subscribed` with a
+        function that is to be called with rows, and answers what ends that.
+        """
         self.query = query
         whole = query.template is not None or not query.flat  # constants are in the rows
         self.names = query.columns if whole else shown_variables(query)
@@ -114,13 +118,69 @@ class ContinuousQuery:
         self.streamset = streamset
         self._arena = arena
         self._on_taken = on_taken
+        self._on_subscribed = on_subscribed
+        self._columns = query.columns
+        self._asked: Query | None = None
 
-    def poll(self) -> list[Row]:
+    def poll(self) -> Rows:
         """Everything since the last poll, in time order."""
-        rows = self.rows(self.drain())
+        rows = Rows(self.rows(self.drain()), self._columns)
         if len(rows) > _MANY:
             self._on_taken()
         return rows
+
+    def __iter__(self) -> Iterator[Row]:
+        """Polls until no row is left; what is pushed meanwhile comes, too."""
+        while rows := self.poll():
+            yield from rows
+
+    def subscribe(self, function: Callable[[Row], object]) -> Callable[[], None]:
+        """Calls a function with each row from now on, at the end of the call that made the row; first with those that
+        wait. Rows that subscribers get do not wait for a poll. The result ends the subscription when it is called.
+
+        What the function raises comes out of that call; the event has been taken, and the next rows come with the next
+        call.
+        """
+        if self._on_subscribed is None:
+            raise UsageError("this query belongs to no session that could call the function")
+        if not callable(function):
+            raise UsageError(f"subscribe takes a function of one row, not {function!r:.60}")
+        return self._on_subscribed(self, function)
+
+    def answer(self) -> Rows:
+        """The present answer: its rows, each as often as it is in it, at the instant up to which events are complete.
+
+        It takes nothing from `poll`, and is the same for RSTREAM, ISTREAM, DSTREAM and no operator. The query is
+        evaluated from scratch over what its windows hold: that is cheap for the keyboard, and dear after each event.
+        """
+        if self.query.per_event:
+            raise UsageError(
+                "[NOW] has an answer for each event and none at an instant: take its rows with poll()"
+            )
+        if self._asked is None:
+            self._asked = snapshot_query(self.query)
+        found = present_answer(self.streamset, self.view, self._asked, self._arena)
+        return Rows(self.rows(found), self._columns, of_answer=True)
+
+    def to_arrow(self, *, terms: bool = False) -> pa.Table:
+        """The present answer as a table of Arrow; `poll().to_arrow()` has the changes."""
+        return self.answer().to_arrow(terms=terms)
+
+    def to_pandas(self, *, terms: bool = False) -> pd.DataFrame:
+        """The present answer as a data frame; `poll().to_pandas()` has the changes."""
+        return self.answer().to_pandas(terms=terms)
+
+    def to_rdflib(self) -> rdflib.Graph | list[dict[str, Any]] | bool:
+        """The present answer for rdflib: a graph for CONSTRUCT, dictionaries of terms for SELECT, a bool for ASK."""
+        rows = self.answer()
+        if self.query.template is not None:
+            return graph_of(rows)
+        return bool(rows) if self.query.ask else rows.to_rdflib()
+
+    def __repr__(self) -> str:
+        text = " ".join(self.query.text.split())
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        return f"<ContinuousQuery {shown!r}: {self.view.pending:,} rows wait for a poll>"
 
     def discard(self) -> None:
         """Keeps no rows for a poll from now on: the query is there for the stream that is derived from it."""
@@ -148,11 +208,12 @@ class ContinuousQuery:
             bound = np.abs(delta.op) == 1
             rows = iter(self.rows(delta[bound]))
             return [
-                next(rows) if there else Row(at, sign, {})
+                next(rows) if there else Row(as_instant(at), sign, {})
                 for at, sign, there in zip(delta.at.tolist(), signs, bound.tolist(), strict=True)
             ]
         columns, graphs = self.texts(delta)
         names, cells = list(columns), list(zip(*columns.values(), strict=True)) or [()] * len(delta)
+        times = map(as_instant, delta.at.tolist())
         if not delta.ids.all():
             return [
                 Row(
@@ -161,11 +222,11 @@ class ContinuousQuery:
                     {name: term for name, term in zip(names, row, strict=True) if term is not None},
                     graph,
                 )
-                for at, sign, row, graph in zip(delta.at.tolist(), delta.signs, cells, graphs, strict=True)
+                for at, sign, row, graph in zip(times, signs, cells, graphs, strict=True)
             ]
         return [
             Row(at, sign, dict(zip(names, row, strict=True)), graph)
-            for at, sign, row, graph in zip(delta.at.tolist(), signs, cells, graphs, strict=True)
+            for at, sign, row, graph in zip(times, signs, cells, graphs, strict=True)
         ]
 
     def drain(self) -> Delta:

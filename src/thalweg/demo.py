@@ -14,9 +14,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from thalweg.answers import Row
 from thalweg.errors import ThalwegError
 from thalweg.instants import show_instant
+from thalweg.rows import Row
 from thalweg.testing.generate import GRID, smart_grid
 
 STREAM = f"{GRID}readings"

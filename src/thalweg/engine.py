@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from datetime import datetime
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.answers import ContinuousQuery, Late, Memory, Stats, Stream
+from thalweg.arguments import graph_name_of, nearest, query_of, span_of, stream_of, time_of
 from thalweg.compaction import Compaction
 from thalweg.errors import UsageError, warn
-from thalweg.instants import duration, instant
+from thalweg.instants import Time
 from thalweg.kernels.store import DELETE, FOREVER, INSERT
-from thalweg.lang import parse
 from thalweg.operators.derived import DerivedStreams
 from thalweg.operators.placement import strategy_of, streamset_for, streamset_with_content
 from thalweg.operators.retention import Retained
@@ -31,6 +32,8 @@ from thalweg.rdf.formats import BlankNodes, Reader, format_named
 from thalweg.rdf.prune import Prune
 from thalweg.saving import Parts, pack_parts, unpack_parts
 from thalweg.side_outputs import SideOutputs
+from thalweg.statements import likely_cause, lines_of
+from thalweg.subscriptions import Subscriptions
 
 Ints = NDArray[np.int64]
 _OPTIONS = "lateness", "on_error", "blank_nodes", "strategy", "threads", "max_pending", "on_pending"
@@ -45,10 +48,12 @@ class Session:
     >>> query = session.register("SELECT ?x FROM STREAM <http://ex/s> [RANGE 10] WHERE { ?x <http://ex/p> ?y }")
     >>> session.push("http://ex/s", at=5, graph="<http://ex/a> <http://ex/p> <http://ex/b> .")
     >>> [(row.at, row.op, row["x"]) for row in query.poll()]
-    [(5000, '+', '<http://ex/a>')]
+    [(Instant('1970-01-01T00:00:00.005Z'), '+', '<http://ex/a>')]
     >>> session.advance(15)
     >>> [(row.at, row.op, row["x"]) for row in query.poll()]
-    [(15000, '-', '<http://ex/a>')]
+    [(Instant('1970-01-01T00:00:00.015Z'), '-', '<http://ex/a>')]
+
+    As a context manager it is closed at the end: it takes nothing more then, and its queries still have their rows.
     """
 
     def __init__(
@@ -98,6 +103,37 @@ class Session:
         self._unread: set[str] = set()
         self._retained: dict[str, Retained] = {}
         self._overfull: list[View] = []
+        self._subscriptions = Subscriptions()
+        self._rejecting: set[str] = set()  # streams of which a push was refused
+        self._closed = False
+
+    def __enter__(self) -> Session:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the session: it takes nothing more, and its threads end. What queries have can still be polled."""
+        self._closed = True
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the session is closed: make another one")
+
+    def __repr__(self) -> str:
+        queries, streams = len(self._queries), len(self.streams)
+        state = "closed, " if self._closed else ""
+        return (
+            f"<Session: {state}{queries:,} {'query' if queries == 1 else 'queries'}, "
+            f"{streams:,} {'stream' if streams == 1 else 'streams'}, {self.stats.events:,} events>"
+        )
 
     @classmethod
     def of(cls, options: RunOptions, *, arena: Arena | None = None) -> Session:
@@ -107,17 +143,23 @@ class Session:
     # Queries
 
     def register(
-        self, text: str | Query, *, stream: str | None = None, source: str = "query", start: str = "now"
+        self,
+        text: str | bytes | Query,
+        *,
+        stream: str | None = None,
+        source: str = "query",
+        start: str = "now",
     ) -> ContinuousQuery:
         """Takes a query in; it sees the events that come from now on.
 
         With `start="content"` it begins with the answer over what its streams retain (see `retain`), as `+` rows at
         the present instant. `stream` is what a query reads that names no stream.
         """
+        self._check_open()
         if start not in ("now", "content"):
             raise UsageError(f'start is "now" or "content", not {start!r}')
-        query = parse(text, source=source, stream=stream) if isinstance(text, str) else text
-        if isinstance(text, str):  # else whoever parsed it has seen its doubts
+        query = query_of(text, source=source, stream=stream)
+        if query is not text:  # else whoever parsed it has seen its doubts
             for doubt in query.doubts:
                 warn(f"{source}: {doubt}")
         named = [*query.streams, *([query.output] if query.output is not None else [])]
@@ -131,7 +173,9 @@ class Session:
         return registered
 
     def _registered(self, query: Query, view: View, streamset: Streamset) -> ContinuousQuery:
-        return ContinuousQuery(self.arena, query, view, streamset, self._compaction.compact_if_shrunk)
+        return ContinuousQuery(
+            self.arena, query, view, streamset, self._compaction.compact_if_shrunk, self._subscriptions.add
+        )
 
     def _add(self, registered: ContinuousQuery) -> None:
         self._queries.append(registered)
@@ -146,6 +190,7 @@ class Session:
         if query not in self._queries:
             raise UsageError("this query is not registered in this session")
         self._queries.remove(query)
+        self._subscriptions.forget(query)
         self._derived.remove(query.view)
         query.streamset.remove(query.view, self.arena.intern)
         self._streamsets[:] = [streamset for streamset in self._streamsets if len(streamset)]
@@ -158,7 +203,9 @@ class Session:
         `keep` is how long before the watermark they are kept (milliseconds or a duration like "1h"), None is for ever.
         Readers then prune nothing. A second call changes how long.
         """
-        span = None if keep is None else _span(keep)
+        self._check_open()
+        stream = stream_of(stream)
+        span = None if keep is None else span_of(keep)
         if stream in self._retained:
             self._retained[stream].keep = span
         else:
@@ -207,35 +254,49 @@ class Session:
         self,
         stream: str,
         *,
-        at: int | str | datetime,
-        graph: str | bytes,
+        at: Time,
+        graph: Any,
         op: str = "insert",
         name: str | None = None,
-        format: str = "nt",
+        format: str | None = None,
     ) -> None:
-        """Takes one event: a graph as text at a time (milliseconds, datetime or xsd:dateTime text).
+        """Takes one event: a graph at a time (milliseconds, an aware datetime, xsd:dateTime text, or a row's `at`).
+
+        `graph` is a text, whose format is nt (the default), nq, turtle, trig, jsonld, rdfxml or n3; a list of tuples
+        (subject, predicate, object) or (subject, predicate, object, graph) of terms and Python values; a graph or a
+        dataset of rdflib; or triples, quads, a dataset or a store of pyoxigraph.
 
         `op` is "insert" or "delete"; at one instant, deletes come before inserts. `name` is the IRI of the graph,
-        which [NOW] rows carry. `format` is that of the text: nt, nq, turtle, trig, jsonld, rdfxml or n3.
+        which [NOW] rows carry.
         """
-        if op not in _OPS:
-            raise UsageError(f'op is "insert" or "delete", not {op!r}')
+        if op != "insert" and op != "delete":
+            raise UsageError(f'op is "insert" or "delete", not {op!r:.60}')
+        if type(stream) is not str or stream not in self._streams:
+            stream = stream_of(stream)
         self._begin(stream)
-        time = _time(at)
+        time = time_of(at)
+        if isinstance(graph, str):
+            data, format = graph.encode("utf-8", "replace"), format or "nt"
+        elif isinstance(graph, bytes | bytearray | memoryview):
+            data, format = bytes(graph), format or "nt"
+        elif format is None:
+            data, format = lines_of(graph)
+        else:
+            raise UsageError(f"format is for texts, and the graph is of type {type(graph).__name__}")
         self._pushes += 1
-        chunk = self._reader(stream, format).read(
-            graph.encode() if isinstance(graph, str) else graph, offset=self._pushes
-        )
+        chunk = self._reader(stream, format).read(data, offset=self._pushes)
         rest = np.empty((4, len(chunk.s)), np.int64)
         # Events below zero: framers number those of the same stream from 0 on.
         rest[0], rest[1], rest[3] = time, -self._pushes, _OPS[op]
-        rest[2] = self.arena.intern(f"<{name}>".encode()) if name else 0
+        rest[2] = self.arena.intern(f"<{graph_name_of(name)}>".encode()) if name else 0
         if format != "nt" and not name:
             rest[2] = _one_graph(chunk.g)
         times, event, named, ops = rest
         rows = Rows(times, event, named, chunk.s, chunk.p, chunk.o, ops)
         if chunk.rejects:
             self._side.reject(chunk.rejects)
+            if stream not in self._rejecting:
+                self._note_rejected(stream, chunk.rejects[0], data, format)
         if chunk.refused:
             return
         state = self._stream(stream)
@@ -249,6 +310,15 @@ class Session:
         if time >= state.watermark:
             self._open(streamsets, time)
         self._take(state, streamsets, rows, time, 1, marked)
+
+    def _note_rejected(self, stream: str, reject: Reject, data: bytes, format: str) -> None:
+        """Warns of the first push to a stream that a reader refused, or a part of it."""
+        self._rejecting.add(stream)
+        cause = likely_cause(data, format)
+        warn(
+            f"a graph pushed to <{stream}> was quarantined ({reject.reason}){cause}; session.quarantine() has it, "
+            "and stats.quarantined counts all"
+        )
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""
@@ -271,6 +341,8 @@ class Session:
 
     def _begin(self, stream: str | None) -> None:
         """Refuses what no event or watermark may do; drops rows that too many others wait with."""
+        if self._closed:
+            self._check_open()
         if self._overfull:
             self._bound_pending()
         if stream is not None and stream in self._derived:
@@ -321,7 +393,9 @@ class Session:
             self.stats.unread += events
             if events and stream not in self._unread:
                 self._unread.add(stream)
-                warn(f"no query reads <{stream}>: its events are counted in stats.unread, and lost")
+                read = {name: None for one in self._streamsets for name in one.streams}
+                hint = nearest(stream, read)
+                warn(f"no query reads <{stream}>: its events are counted in stats.unread, and lost{hint}")
         state.clock = max(state.clock, clock)
         if state.clock != NO_TIME:
             state.watermark = max(state.watermark, state.clock - self._lateness)
@@ -332,9 +406,10 @@ class Session:
             self._retained[stream].add(rows, state.watermark)
         self._run(streamsets, len(rows))
 
-    def advance(self, at: int | str | datetime, stream: str | None = None) -> None:
+    def advance(self, at: Time, stream: str | None = None) -> None:
         """Sets the watermark of one stream or of all source streams: no event before it will come."""
-        time = _time(at)
+        time = time_of(at)
+        stream = None if stream is None else stream_of(stream)
         self._begin(stream)
         names = [stream] if stream is not None else self.source_streams
         for name in names:
@@ -355,6 +430,7 @@ class Session:
         When all streams of a query have ended, its last instant is complete. With `drain`, time then runs on
         until its windows are empty.
         """
+        stream = None if stream is None else stream_of(stream)
         self._begin(stream)
         names = [stream] if stream is not None else self.source_streams
         streamsets = [one for one in self._streamsets if not set(names).isdisjoint(one.streams)]
@@ -401,7 +477,7 @@ class Session:
     # Saving
 
     def save(self) -> bytes:
-        """The session as bytes, from which `restore` goes on as if nothing had happened."""
+        """The session as bytes, from which `restore` goes on as if nothing had happened; without subscriptions."""
         for streamset in self._streamsets:
             streamset.refresh(self.arena.intern)
         self.compact()
@@ -435,7 +511,9 @@ class Session:
 
         Texts are parsed again where no queries are given.
         """
-        parts = unpack_parts(data, queries)
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise UsageError(f"a session is restored from the bytes of save(), not from {data!r:.60}")
+        parts = unpack_parts(bytes(data), queries)
         session = cls(**parts.options, arena=parts.arena, threads=threads)
         session.stats.restore(parts.stats)
         session._pushes = parts.pushes
@@ -547,6 +625,8 @@ class Session:
         if len(self._derived):
             self._derive()
         self._compaction.after_run(rows)
+        if self._subscriptions:
+            self._subscriptions.deliver()
 
     def _derive(self) -> None:
         """Hands on what producers have made; streams that are derived from others come after those."""
@@ -589,20 +669,6 @@ class Session:
     def compact(self) -> None:
         """Removes the texts of all terms that nothing uses any more."""
         self._compaction.compact()
-
-
-def _time(value: int | str | datetime) -> int:
-    try:
-        return instant(value)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{value!r} is not a time: {error}") from None
-
-
-def _span(value: int | str) -> int:
-    try:
-        return duration(str(value))
-    except ValueError as error:
-        raise UsageError(f"{value!r} is not a duration: {error}") from None
 
 
 def _one_graph(g: Ints) -> int:

@@ -52,6 +52,13 @@ class UsageError(ThalwegError):
     """A call or a command line that cannot be carried out as written."""
 
 
+class UnboundError(UsageError, KeyError):
+    """A variable that a row does not bind."""
+
+    def __str__(self) -> str:
+        return self.reason  # and not in quotes, as that of KeyError
+
+
 def warn(message: str) -> None:
     """Give a `ThalwegWarning` that points at the caller's line, outside of this package."""
     level = 1

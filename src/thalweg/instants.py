@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
+from typing import Any, SupportsIndex
 
 FIRST = -377705116800_000_000  # -9999-01-01T00:00:00Z
 LAST = 253402300799_999_999  # 9999-12-31T23:59:59.999999Z
@@ -37,29 +40,109 @@ _UNITS = {
 }
 
 
-def instant(value: int | str | datetime) -> int:
+class Instant(int):
+    """An instant as rows have it: an `int` of microseconds since the epoch that knows its unit.
+
+    Wherever a time is taken (`push`, `advance`), an `Instant` is this instant, and a plain integer is milliseconds. An
+    instant plus or minus an integer of microseconds or a `timedelta` is an instant; any other arithmetic gives
+    plain numbers. Its text is `xsd:dateTime`, which is taken as a time, too.
+
+    >>> at = Instant("1970-01-01T00:00:01.5Z")
+    >>> at, int(at), str(at + timedelta(seconds=1)), Instant(1500) == at
+    (Instant('1970-01-01T00:00:01.5Z'), 1500000, '1970-01-01T00:00:02.5Z', True)
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, value: Time) -> Instant:
+        """An instant as `push` takes it: a plain integer is milliseconds."""
+        return int.__new__(cls, instant(value))
+
+    @property
+    def time(self) -> datetime | None:
+        """The instant as a `datetime` in UTC; None before the year 1, which `datetime` does not have."""
+        try:
+            return _EPOCH + timedelta(microseconds=int(self))
+        except OverflowError:
+            return None
+
+    def __add__(self, other: Any) -> Instant:
+        """An instant later by microseconds or a `timedelta`."""
+        shift = _microseconds(other)
+        return NotImplemented if shift is None else as_instant(int(self) + shift)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        """An instant earlier by microseconds or a `timedelta`, or the microseconds since another instant."""
+        if isinstance(other, Instant):
+            return int(self) - int(other)
+        shift = _microseconds(other)
+        return NotImplemented if shift is None else as_instant(int(self) - shift)
+
+    def __str__(self) -> str:
+        return show_instant(int(self))
+
+    def __repr__(self) -> str:
+        return f"Instant('{show_instant(int(self))}')"
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self), spec) if spec else str(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (int(self),)
+
+
+Time = int | str | datetime | Instant
+"""What is taken as a time: milliseconds, an `xsd:dateTime` text, an aware `datetime`, an `Instant`."""
+
+as_instant: Callable[[int], Instant] = partial(int.__new__, Instant)
+"""Microseconds since the epoch as an `Instant`; unchecked, and quick."""
+
+
+def _unpickled(us: int) -> Instant:
+    return as_instant(us)
+
+
+def _microseconds(shift: object) -> int | None:
+    if isinstance(shift, timedelta):
+        return shift // timedelta(microseconds=1)
+    return int(shift) if isinstance(shift, int) else None
+
+
+def instant(value: Time) -> int:
     """Microseconds of an instant: an integer is milliseconds, a text is xsd:dateTime or an integer.
 
-    A text without a zone is UTC. Digits beyond the microsecond are cut.
+    An `Instant` is itself. A text without a zone is UTC, a `datetime` without a zone is refused: Python takes it for
+    local time. Digits beyond the microsecond are cut.
 
     >>> instant(1500), instant("1970-01-01T00:00:01.5Z"), instant("1970-01-01T01:00:00+01:00")
     (1500000, 1500000, 0)
     """
     if type(value) is int:  # the usual case, and the quick one
         return _in_range(value * 1000, value)
-    if isinstance(value, bool) or not isinstance(value, int | str | datetime):
-        raise ValueError(
-            f"not an instant: {value!r} (an integer of milliseconds, a datetime, or xsd:dateTime text)"
-        )
+    if isinstance(value, Instant):
+        return _in_range(int(value), value)
     if isinstance(value, datetime):
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return _in_range((aware - _EPOCH) // timedelta(microseconds=1), value)
-    if isinstance(value, int):
-        return _in_range(value * 1000, value)
-    text = value.strip()
-    if _INTEGER.fullmatch(text):
-        return _in_range(_integer(text) * 1000, text)
-    return _in_range(_date_time(text), text)
+        if value.tzinfo is None or value.utcoffset() is None:
+            raise ValueError(
+                "a datetime without a time zone: give it one, such as datetime.now(UTC) or "
+                "value.replace(tzinfo=UTC) with `from datetime import UTC`"
+            )
+        return _in_range((value - _EPOCH) // timedelta(microseconds=1), value)
+    if isinstance(value, str):
+        text = value.strip()
+        if _INTEGER.fullmatch(text):
+            return _in_range(_integer(text) * 1000, text)
+        return _in_range(_date_time(text), text)
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        hint = ""
+        if isinstance(value, float):
+            hint = "; for a number of seconds, such as time.time(), write int(1000 * seconds)"
+        raise ValueError(
+            f"not an instant: {value!r:.60} (an integer of milliseconds, a datetime, or xsd:dateTime text){hint}"
+        )
+    return _in_range(value.__index__() * 1000, value)
 
 
 def checked_instant(us: int) -> int:
@@ -135,7 +218,10 @@ def _integer(digits: str) -> int:
 
 def _in_range(us: int, written: object) -> int:
     if not FIRST <= us <= LAST:
-        raise ValueError(f"out of the range of time (years -9999 to 9999): {str(written)[:60]}")
+        hint = ""
+        if type(written) is int and FIRST <= written // 1000 <= LAST:
+            hint = "; an integer is milliseconds, and this one looks like microseconds or nanoseconds"
+        raise ValueError(f"out of the range of time (years -9999 to 9999): {str(written)[:60]}{hint}")
     return us
 
 

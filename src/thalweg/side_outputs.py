@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.answers import Late, Stats, Stream
-from thalweg.instants import show_instant
+from thalweg.instants import as_instant, show_instant
 from thalweg.operators.runs import in_time_order
 from thalweg.options import OnError
 from thalweg.rdf.chunk import NO_TIME, Reject
@@ -49,7 +49,7 @@ class SideOutputs:
         """Takes one late event."""
         self.stats.late += 1
         reason = f"{(watermark - at) / 1000:g} ms before the watermark {show_instant(watermark)}"
-        self._late.append(Late(stream, at, watermark, event, reason))
+        self._late.append(Late(stream, as_instant(at), as_instant(watermark), event, reason))
 
     def find_late(self, state: Stream, batch: EventBatch) -> NDArray[np.bool_] | None:
         """Which events of a batch are late, if any; they are noted here, with or without rows.

@@ -26,7 +26,7 @@ from thalweg.instants import FIRST, LAST, LONGEST, duration, instant, show_insta
         ("-9999-01-01T00:00:00Z", FIRST),
         ("0000-01-01T00:00:00Z", -62_167_219_200_000_000),
         ("-0001-12-31T00:00:00Z", -62_167_305_600_000_000),
-        (datetime(1970, 1, 2), 86_400_000_000),
+        (datetime(1970, 1, 2, tzinfo=UTC), 86_400_000_000),
         (datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1))), 0),
     ],
 )

@@ -376,6 +376,25 @@ class Streamset:
             stores,
         )
 
+    def content(self, view: View, intern: Interner) -> list[Ints]:
+        """What each source of a query holds at `bound`, as rows of s, p and o; after `catch_up`."""
+        if self.strategy != "incremental":
+            raise UsageError("a session that re-evaluates has no content to show: it is for comparison")
+        none = np.empty((0, 3), np.int64)
+        matcher = None if self._matcher is None else self.matcher(intern)
+        number = next(k for k, (_, other) in enumerate(self._routes.queries) if other is view)
+        epoch, generation = self._registrations.epochs[number], self._registrations.generations[number]
+        found = []
+        for source in self._routes.queries[number][0].sources:
+            key = store_key(source, epoch)
+            known = matcher is not None and key in matcher.program.stores
+            found.append(
+                matcher.stores.content(matcher.program.stores.index(key), self.bound, generation)
+                if matcher is not None and known
+                else none
+            )
+        return found
+
     # Memory
 
     def live_ids(self) -> Iterator[Ints]:

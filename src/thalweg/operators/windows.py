@@ -123,6 +123,14 @@ class WindowStores:
         rows = rows[rows[:, kernel.ROW_TO] > now]
         return bool(((rows[:, kernel.ROW_LOW] == 0) & (rows[:, kernel.ROW_HIGH] >= generation)).all())
 
+    def content(self, number: int, at: int, generation: int) -> NDArray[np.int64]:
+        """The triples of one store that are there at an instant for the queries of a generation."""
+        rows = self._saved_rows(number)
+        there = (rows[:, kernel.ROW_FROM] <= at) & (at < rows[:, kernel.ROW_TO])
+        if self.has_generations:
+            there &= (rows[:, kernel.ROW_LOW] <= generation) & (generation <= rows[:, kernel.ROW_HIGH])
+        return rows[there, : kernel.ROW_FROM]
+
     def _saved_rows(self, number: int) -> NDArray[np.int64]:
         """The rows of one store, oldest first, without links: the triple, its interval and time, its generations."""
         kept = np.zeros((self._live(number), kernel.ROW_CELLS), np.int64)

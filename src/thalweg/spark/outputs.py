@@ -19,11 +19,11 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any, NamedTuple
 
-from thalweg.answers import Row
 from thalweg.errors import UsageError
 from thalweg.io.job import Job
 from thalweg.io.outputs import open_writer
 from thalweg.io.writers import Records
+from thalweg.rows import Row
 from thalweg.spark.checkpoints import replace_file
 
 FORMAT = 1

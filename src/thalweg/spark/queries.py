@@ -17,11 +17,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from thalweg.algebra.query import Query
-from thalweg.answers import Row
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.io.job import Job
 from thalweg.options import RunOptions
 from thalweg.rdf.formats import BlankNodes, Mode
+from thalweg.rows import Row
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host

@@ -10,15 +10,16 @@ import pyarrow as pa
 from thalweg.algebra.query import Query
 from thalweg.algebra.scope import TRIPLE
 from thalweg.algebra.windows import Range
-from thalweg.answers import ContinuousQuery, Row
+from thalweg.answers import ContinuousQuery
 from thalweg.errors import UsageError
-from thalweg.instants import show_instant
+from thalweg.instants import as_instant, show_instant
 from thalweg.io.graphs import events_of
 from thalweg.kernels.arena import locate
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.texts import lay_out
 from thalweg.operators.views import Delta
 from thalweg.rdf.arena import Arena
+from thalweg.rows import Row
 
 RESULT_SCHEMA = (
     "at timestamp, op string, window struct<start timestamp, end timestamp>, event string, "
@@ -126,7 +127,7 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
         at = batch.column("at").cast(pa.int64()).to_pylist()
         columns = (batch.column(name).to_pylist() for name in ("op", "event", "bindings"))
         for when, op, graph, bindings in zip(at, *columns, strict=True):
-            yield Row(when, op, dict(bindings), graph)
+            yield Row(as_instant(when), op, dict(bindings), graph)
 
 
 def pack_quads(stream: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
