@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 ORDER = [
     *("errors", "lines", "deep", "instants", "kernels", "rdf", "options"),
     *("algebra", "lang", "expressions", "plan", "operators"),
-    *("terms", "arguments", "statements", "rows", "tables", "answers", "subscriptions"),
+    *("terms", "arguments", "explaining", "statements", "rows", "tables", "answers", "subscriptions"),
     *("saving", "compaction", "side_outputs", "engine"),
     *("io", "spark", "testing", "demo", "bench", "warmup", "cli"),
 ]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from thalweg import spark
     from thalweg.answers import ContinuousQuery, Late
     from thalweg.engine import Session
+    from thalweg.explaining import explain
     from thalweg.lang import parse
-    from thalweg.plan.explain import explain
     from thalweg.rows import Row
     from thalweg.tables import Rows
     from thalweg.terms import IRI, BlankNode, Literal
@@ -60,7 +60,7 @@ _LAZY = {
     "Row": "thalweg.rows",
     "Rows": "thalweg.tables",
     "Session": "thalweg.engine",
-    "explain": "thalweg.plan.explain",
+    "explain": "thalweg.explaining",
     "parse": "thalweg.lang",
 }
 

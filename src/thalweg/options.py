@@ -94,8 +94,12 @@ class RunOptions:
             self._check_choice(name, get_args(choices))
         for name, least in _LEAST.items():
             value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+                raise OptionError(name, f"must be a whole number, not {value!r:.60}")
             if value is not None and value < least:
                 raise OptionError(name, f"must be at least {least}, got {value}")
+        if self.rate is not None and not isinstance(self.rate, int | float | Fraction):
+            raise OptionError("rate", f"must be a number of events a second, not {self.rate!r:.60}")
         if self.rate is not None and self.rate < 1e-6:
             reason = f"must be at least 0.000001 events a second, got {self.rate}"
             raise OptionError("rate", reason, f"the rate {reason}")
@@ -115,7 +119,7 @@ class RunOptions:
     def _check_duration(self, name: str) -> None:
         value = getattr(self, name)
         try:
-            if value is not None:
+            if value is not None or name == "lateness":
                 duration(str(value))
         except ValueError as error:
             raise OptionError(name, str(error), f"{value!r} is not a duration: {error}") from None

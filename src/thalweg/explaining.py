@@ -1,0 +1,18 @@
+"""`thalweg.explain`: how a query is understood and run, from its text."""
+
+from __future__ import annotations
+
+from thalweg.algebra.query import Query
+from thalweg.arguments import query_of
+from thalweg.plan.explain import explain as explain_query
+
+
+def explain(
+    text: str | bytes | Query, shards: int = 1, *, format: str = "text", stream: str | None = None
+) -> str:
+    """A page about a query, as `thalweg explain` prints it; or, as `dot`, `mermaid` or `svg`, a drawing of its plan.
+
+    `shards` is over how many tasks of Spark it is spread at most, `stream` what it reads if it names no stream.
+    """
+    query = query_of(text, source="query", stream=stream or "urn:thalweg:stream")
+    return explain_query(query, shards, format=format)
