@@ -20,9 +20,9 @@ OnPending = Literal["drop", "fail"]
 Strategy = Literal["incremental", "reevaluate"]
 
 _CHOICES = {"on_error": OnError, "strategy": Strategy, "on_pending": OnPending, "blank_nodes": BlankNodes}
-_LEAST = {"threads": 1, "per_event": 1, "shards": 1, "max_pending": 0, "unpack_ratio": 0}
+_LEAST = {"loop": 0, "threads": 1, "per_event": 1, "shards": 1, "max_pending": 0, "unpack_ratio": 0}
 _RUNNERS = frozenset(
-    {"on_error", "strategy", "threads", "max_pending", "on_pending", "shards", "sizes", "clocked"}
+    {"on_error", "strategy", "threads", "max_pending", "on_pending", "shards", "sizes", "clocked", "speedup"}
 )
 """Options that decide how a run proceeds, and not what it answers."""
 
@@ -74,6 +74,12 @@ class RunOptions:
     """How late an event may come: milliseconds, or a text with a unit."""
     idle: int | str | None = None
     """After which time a silent stream no longer holds the others (Spark)."""
+    speedup: float | None = None
+    """How many seconds of event time pass in a second; None: as fast as possible."""
+    loop: int = 1
+    """How often files are read, 0 for ever; each time, their events follow on those before."""
+    arrival: bool = False
+    """Whether an event has the time at which it arrives, and time goes on without events."""
     drain: bool = False
     """Whether time runs on after the end until the windows are empty."""
     on_error: OnError = "quarantine"
@@ -103,6 +109,10 @@ class RunOptions:
         if self.rate is not None and self.rate < 1e-6:
             reason = f"must be at least 0.000001 events a second, got {self.rate}"
             raise OptionError("rate", reason, f"the rate {reason}")
+        if self.speedup is not None and not 0 < self.speedup < float("inf"):
+            raise OptionError("speedup", f"must be above 0, got {self.speedup}")
+        if self.arrival and (self.rate is not None or self.loop != 1 or self.speedup is not None):
+            raise OptionError("arrival", "takes the time of arrival: leave out rate, speedup and loop")
         if self.time_predicate is not None and not self.time_predicate.strip("<>").strip():
             raise OptionError("time_predicate", "must be an IRI")
         if self.format is not None:

@@ -48,8 +48,8 @@ def run(
         list[str],
         typer.Option(
             metavar="IRI=PATH",
-            help="A stream, and the file or folder it is read from (.nt, .nq, .ttl, .trig, .jsonld, .rdf, .n3; "
-            "also .gz, .zst, .bz2); may be repeated.",
+            help="A stream, and what it is read from: a file or folder (.nt, .nq, .ttl, .trig, .jsonld, .rdf, .n3; "
+            "also .gz, .zst, .bz2), - for stdin, tcp://HOST:PORT, mqtt://HOST/TOPIC; may be repeated.",
         ),
     ],
     on: Annotated[Runner, typer.Option(help="Where the query runs.")] = Runner.LOCAL,
@@ -77,6 +77,18 @@ def run(
             metavar="R", min=1, help="Events without a time: so many per second, not one per millisecond."
         ),
     ] = None,
+    speedup: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Replay: pass X seconds of event time in a second [as fast as possible]."
+        ),
+    ] = None,
+    loop: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Replay: read the files N times, 0 for ever.")
+    ] = 1,
+    arrival: Annotated[
+        bool, typer.Option("--arrival", help="Use the time at which an event arrives as its time.")
+    ] = False,
     blank_nodes: Annotated[
         BlankNodes, typer.Option(help="Scope of blank node labels: an event, or the whole stream.")
     ] = BlankNodes.EVENT,
@@ -143,6 +155,7 @@ def run(
     """Run a query over streams, and write the changes of its answer."""
     from thalweg.io.inputs import inputs_of
     from thalweg.io.job import Job, Outputs
+    from thalweg.io.live import STDIN
     from thalweg.io.safety import check_outputs
     from thalweg.options import OptionError, RunOptions
 
@@ -155,6 +168,11 @@ def run(
     for option, value in others.items():
         if value is not None and on is not Runner.SPARK:
             raise UsageError(f"{option} is for --on spark")
+    for option, set_ in {"--speedup": speedup is not None, "--loop": loop != 1, "--arrival": arrival}.items():
+        if set_ and on is Runner.SPARK:
+            raise UsageError(f"{option} is for runs in this process")
+    if STDIN in inputs.values() and STDIN in (query, *(derive or ())):
+        raise UsageError("the query and a stream cannot both be read from the standard input")
     default = next(iter(inputs)) if len(inputs) == 1 else None
     parsed = parse_file(query, default=default)
     outputs = {
@@ -168,6 +186,9 @@ def run(
             format=format,
             per_event=per_event,
             rate=rate,
+            speedup=speedup,
+            loop=loop,
+            arrival=arrival,
             blank_nodes="stable" if blank_nodes is BlankNodes.STABLE else "event",
             contexts=None if contexts is None else str(contexts),
             unpack_ratio=unpack_ratio,
@@ -206,7 +227,7 @@ def _carry_out(job: Job, show: bool, spark: OnSpark | None = None) -> int:
     """Run a job, print at the end what it did and what it left out, and return the exit code."""
     from thalweg.io.progress import Meter
 
-    follow = spark is not None and spark.follow
+    follow = (spark is not None and spark.follow) or bool(job.live) or job.options.loop == 0
     try:
         with Meter(job, show, follow) as meter, warnings.catch_warnings():
             warnings.simplefilter("ignore", ThalwegWarning)  # the last lines have them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -9,14 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 from thalweg.errors import UsageError
 from thalweg.io.unpacking import BLOCK, UNPACK_RATIO, BrokenFile, unpacked
 from thalweg.lines import last_end
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena, Ids
-from thalweg.rdf.chunk import Chunk, Reject
+from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.compression import Compression, compression_of
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.formats import Format, Mode, Reader, SequentialReader
@@ -115,6 +116,32 @@ class pieces:  # noqa: N801 - it is called like the generator that it would be w
             yield b"".join(waiting)
 
 
+class Pieces(Protocol):
+    """Whole lines or documents of a source, as pairs (offset, bytes); `rejects` has what could not be read."""
+
+    @property
+    def rejects(self) -> list[Reject]:
+        """What could not be read, after the iteration."""
+
+    def __iter__(self) -> Iterator[tuple[int, memoryview]]: ...
+
+
+@dataclass(frozen=True)
+class _Lap:
+    """The pieces of a file that is read again: blank nodes are scoped by their place, and each lap has its own."""
+
+    source: Pieces
+    lap: int
+
+    @property
+    def rejects(self) -> list[Reject]:
+        return self.source.rejects
+
+    def __iter__(self) -> Iterator[tuple[int, memoryview]]:
+        base = self.lap << 48  # longer than any file
+        return ((base + offset, data) for offset, data in self.source)
+
+
 class FileEvents:
     """The events of files, one after the other, as an iterator of batches; the last closes the stream."""
 
@@ -128,13 +155,17 @@ class FileEvents:
         *,
         piece: int = _FILE_PIECE,
         threads: int = 1,
+        live: Pieces | None = None,
+        messages: bool = False,
     ) -> None:
         """`prune` may be a function that gives the current one: queries come and go while files are read.
 
-        With several `threads`, pieces are read in parallel to each other and to the matching.
+        With several `threads`, pieces are read in parallel to each other and to the matching. `live` are the pieces
+        of a source that is no file; the only path is its name. With `messages`, each of them is a whole document.
         """
         self.options = options or RunOptions()
         self._piece, self._threads = piece, threads
+        self._live, self._messages = live, messages
         self.arena = arena
         self._prune = (lambda: prune) if isinstance(prune, Prune) else prune
         self._files = [(str(path), self.options.format_for(path)) for path in paths]
@@ -167,20 +198,33 @@ class FileEvents:
         return self.framer.live_ids()
 
     def _read(self) -> Iterator[EventBatch]:
+        """The events of all files, as often as the options say; a lap begins where the times of the one before end."""
+        first, shift = NO_TIME, 0
+        for lap in range(self.options.loop) if self.options.loop else itertools.count():
+            if lap and self._mode != "triples" and first != NO_TIME:
+                shift = self.framer.clock - first + self.options.unit_us
+            for batch in self._lap(lap, shift):
+                if first == NO_TIME and batch.events:
+                    first = int(batch.times[batch.times != NO_TIME].min())
+                yield batch
+
+    def _lap(self, lap: int, shift: int) -> Iterator[EventBatch]:
         stream = self.framer.stream
         for path, format in self._files:
             make = partial(self.options.reader_for, format, source=path, stream=stream)
             alone = self._threads == 1 or format.sequential
-            source = pieces(path, self._piece, reuse=alone, unpack_ratio=self.options.unpack_ratio)
-            for chunk in self._chunks(source, format, make):
+            source: Pieces = self._live or pieces(
+                path, self._piece, reuse=alone, unpack_ratio=self.options.unpack_ratio
+            )
+            for chunk in self._chunks(_Lap(source, lap), format, make):
                 self.statements += chunk.statements
                 self.blanks += chunk.blanks
-                yield self.framer.frame(chunk)
+                yield self.framer.frame(chunk.later(shift) if shift else chunk)
             if source.rejects:
                 yield EventBatch.empty(stream, self.framer.clock, tuple(source.rejects))
         yield self.framer.close()
 
-    def _in_order(self, source: pieces, reader: SequentialReader) -> Iterator[Chunk]:
+    def _in_order(self, source: Pieces, reader: SequentialReader) -> Iterator[Chunk]:
         """The chunks of a file whose reader keeps what is unfinished."""
         for offset, data in source:
             self.bytes += len(data)
@@ -190,10 +234,10 @@ class FileEvents:
         yield reader.finish(broken=bool(source.rejects))
 
     def _chunks(
-        self, source: pieces, format: Format, make: Callable[[Arena, Prune], Reader]
+        self, source: Pieces, format: Format, make: Callable[[Arena, Prune], Reader]
     ) -> Iterator[Chunk]:
         """The chunks of a file in order, read here or by several threads, each pruned as is right when it is taken."""
-        if format.sequential:
+        if format.sequential and not self._messages:
             yield from self._in_order(source, cast(SequentialReader, make(self.arena, self._prune())))
             return
         if self._threads == 1:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from glob import glob, has_magic
 
 from thalweg.errors import UsageError
+from thalweg.io.live import STDIN, is_live
 from thalweg.options import RunOptions
 from thalweg.rdf.formats import find_format, readable_suffixes
 
@@ -23,6 +24,8 @@ def inputs_of(options: Iterable[str]) -> dict[str, str]:
         stream, path = _split(option)
         if stream in inputs:
             raise UsageError(f"--stream gives <{stream}> twice: put its files into one folder")
+        if path == STDIN and STDIN in inputs.values():
+            raise UsageError("two streams cannot both be read from the standard input")
         inputs[stream] = path
     return inputs
 
@@ -34,6 +37,12 @@ def files_of(path: str, options: RunOptions | None = None) -> list[str]:
     stream are refused: they have different notions of an event.
     """
     options = options or RunOptions()
+    if is_live(path):
+        if options.format is None:
+            raise UsageError(f"{path} has no suffix that states a format: give --format")
+        if options.arrival and options.mode_for(options.format_for(path)) == "graphs":
+            raise UsageError("--arrival is for formats without named graphs: these state their times")
+        return [path]
     if os.path.isdir(path):
         files = contents_of(path, options).read
         if not files:
@@ -111,6 +120,8 @@ def _split(option: str) -> tuple[str, str]:
     cuts = [i for i, c in enumerate(option) if c == "="]
     for cut in reversed(cuts):
         stream, path = option[:cut].removeprefix("<").removesuffix(">"), os.path.expanduser(option[cut + 1 :])
+        if stream and path and is_live(path):
+            return stream, path
         if stream and path and (os.path.exists(path) or (has_magic(path) and glob(path, recursive=True))):
             return stream, path
     if not cuts or not option[: cuts[-1]] or not option[cuts[-1] + 1 :]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from thalweg.algebra.query import Query
 from thalweg.errors import UsageError, warn
 from thalweg.io.inputs import contents_of, files_of
+from thalweg.io.live import is_live
 from thalweg.io.outputs import check_output
 from thalweg.lang import parse
 from thalweg.operators.derived import output_of
@@ -89,6 +90,11 @@ class Job:
     def queries(self) -> tuple[Query, ...]:
         """All queries, in the order in which they are registered."""
         return (*self.derive, self.query)
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The streams that are read from live sources."""
+        return tuple(stream for stream, path in self.inputs.items() if is_live(path))
 
     def files(self) -> dict[str, list[str]]:
         """The files of each stream, in the order in which they are read."""

@@ -9,14 +9,17 @@ from dataclasses import replace
 
 from thalweg.answers import ContinuousQuery
 from thalweg.engine import Session
-from thalweg.io.files import PIECE, FileEvents, read_events
+from thalweg.io.feeds import Feed, Feeds, wall_clock
+from thalweg.io.files import PIECE, FileEvents
 from thalweg.io.job import Job
+from thalweg.io.live import LivePieces, open_live
 from thalweg.io.outcome import Outcome, Seen, conclude, untimed_statement
 from thalweg.io.outputs import open_writer
 from thalweg.io.progress import Interrupts, Meter
+from thalweg.io.replay import Pace
 from thalweg.io.writers import Records, Writer
+from thalweg.options import RunOptions
 from thalweg.plan.coverage import Coverage
-from thalweg.rdf.chunk import NO_TIME
 from thalweg.rdf.events import EventBatch
 
 _ROWS = 1 << 16
@@ -31,7 +34,8 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
     for producer in job.derive:
         session.register(producer).discard()
     query = session.register(job.query)
-    sources = _open(job, session)
+    feeds = _open(job, session)
+    sources = {feed.events.framer.stream: feed.events for feed in feeds.feeds}
     quarantine, late = Records(job.outputs.quarantine), Records(job.outputs.late)
     outcome = Outcome()
     coverage, begun = Coverage(job.queries, job.inputs), set[str]()
@@ -47,19 +51,21 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
 
     try:
         with open_writer(job.outputs.results, job.query) as writer, Interrupts() as interrupts:
-            for _ in _side_by_side(sources, session, look, drain=job.options.drain):
+            for _ in _side_by_side(feeds, session, look, job.options):
                 late.write(session.late())
                 _deliver(query, writer)
                 meter.update(
                     size=sum(source.bytes for source in sources.values()),
                     triples=sum(source.statements for source in sources.values()),
                     results=writer.rows,
+                    more=f"{session.stats.events / (time.perf_counter() - begin):,.0f} events/s",
                 )
                 if interrupts.wanted:
                     outcome.interrupted = True
                     break
             outcome.results = writer.rows
     finally:
+        feeds.stop()
         quarantine.close()
         late.close()
     outcome.events = session.stats.events
@@ -71,39 +77,53 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
     return outcome
 
 
-def _open(job: Job, session: Session) -> dict[str, FileEvents]:
+def _open(job: Job, session: Session) -> Feeds:
     files = job.files()
     # What one stream is ahead of another waits in memory, so that several are read in smaller steps.
     piece = PIECE if len(files) == 1 else PIECE // 8
     threads = min(os.cpu_count() or 1, _MOST_THREADS)
-    sources = {
-        stream: read_events(
-            paths, stream, session.arena, session.prune, job.options, piece=piece, threads=threads
+    options = job.options
+    pace = None if options.speedup is None else Pace(options.speedup)
+    arrival = (lambda: 1000 * wall_clock()) if options.arrival else None
+    feeds = []
+    for stream, paths in files.items():
+        live = None
+        if stream in job.live:
+            live = LivePieces(open_live(paths[0]), lines=options.format_for(paths[0]).splittable)
+        events = FileEvents(
+            paths,
+            stream,
+            session.arena,
+            session.prune,
+            options,
+            piece=piece,
+            # What is read ahead would not be answered at once.
+            threads=1 if live is not None or pace is not None or options.arrival else threads,
+            live=live,
+            messages=live is not None and live.messages,
         )
-        for stream, paths in files.items()
-    }
-    session.keep(lambda: [source.live_ids() for source in sources.values()])
-    return sources
+        feeds.append(Feed(events, live, pace, arrival))
+    session.keep(lambda: [ids for feed in feeds for ids in feed.live_ids()])
+    return Feeds(feeds)
 
 
 def _side_by_side(
-    sources: dict[str, FileEvents], session: Session, look: Callable[[EventBatch], None], *, drain: bool
+    feeds: Feeds, session: Session, look: Callable[[EventBatch], None], options: RunOptions
 ) -> Iterator[None]:
-    """Feed the session, always from the stream whose clock is behind; a step is a batch or an end.
+    """Feed the session until all streams have ended; a step is a batch, an end, or a wait in which nothing came.
 
     `look` is called with each batch before the session takes it.
     """
-    clocks = dict.fromkeys(sources, NO_TIME)
-    while clocks:
-        stream = min(clocks, key=clocks.__getitem__)
-        batch = next(sources[stream], None)
-        if batch is None:
-            del clocks[stream]
-            session.finish(stream, drain=drain)
+    while feeds:
+        taken = feeds.take()
+        if taken is None:
+            if options.arrival:  # time goes on without events
+                session.advance(wall_clock())
+        elif taken[1] is None:
+            session.finish(taken[0].events.framer.stream, drain=options.drain)
         else:
-            clocks[stream] = batch.clock
-            look(batch)
-            session.push_events(batch)
+            look(taken[1])
+            session.push_events(taken[1])
         yield
 
 

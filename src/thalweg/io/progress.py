@@ -70,7 +70,7 @@ def _size(job: Job) -> int | None:
     """The length of all text; None where that is not known before it is read, as in a compressed file."""
     files = [file for names in job.files().values() for file in names]
     known = not any(map(compression_of, files))
-    return sum(os.path.getsize(file) for file in files) if known else None
+    return job.options.loop * sum(os.path.getsize(file) for file in files) if known else None
 
 
 def _line(total: int | None) -> tuple[Any, Any]:

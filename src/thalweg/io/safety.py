@@ -12,6 +12,7 @@ from pathlib import Path
 
 from thalweg.errors import UsageError
 from thalweg.io.inputs import contents_of, is_pattern, readable
+from thalweg.io.live import STDIN
 
 _DESCRIPTOR = re.compile(r"/(?:dev/(?:fd/(\d+)|(stdin|stdout|stderr))|proc/(?:self|\d+)/fd/(\d+))")
 _NAMES = {"stdin": 0, "stdout": 1, "stderr": 2}
@@ -90,7 +91,7 @@ def _guarded(inputs: Mapping[str, str], queries: Sequence[str]) -> Iterator[tupl
         named += ((file, f"an input of <{stream}>") for file in files)
     for path, what in named:
         try:
-            status = os.stat(path)
+            status = os.fstat(0) if path == STDIN else os.stat(path)
         except OSError:
             continue  # it will be missed when it is read
         if stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode):

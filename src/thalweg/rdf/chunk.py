@@ -207,6 +207,10 @@ class Chunk:
         """These rows of the chunk, with everything else as it is."""
         return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
 
+    def later(self, shift: int) -> Chunk:
+        """The chunk with all times later by so many microseconds."""
+        return replace(self, time=np.where(self.time == NO_TIME, NO_TIME, self.time + shift))
+
     def records(self, arena: Arena) -> bytes:
         """The terms that the chunk needs, from the arena that it was read into."""
         return arena.records_of(np.concatenate([self.g, self.s, self.p, self.o]))

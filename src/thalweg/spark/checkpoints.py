@@ -13,6 +13,7 @@ from typing import Any
 
 from thalweg.errors import UsageError
 from thalweg.io.job import Job
+from thalweg.io.live import is_live
 from thalweg.spark.sampling import SIZES
 
 FORMAT = 1
@@ -184,7 +185,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _place(path: str) -> dict[str, Any]:
-    return {"path": os.path.realpath(path), "folder": os.path.isdir(path)}
+    return {"path": path if is_live(path) else os.path.realpath(path), "folder": os.path.isdir(path)}
 
 
 def _named(streams: Mapping[str, Any]) -> str:

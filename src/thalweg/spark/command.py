@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from thalweg.io.writers import Lines
 from thalweg.spark import checkpoints
 from thalweg.spark.checkpoints import Fingerprint
 from thalweg.spark.conclusions import require_clean, seen_of
+from thalweg.spark.host import MASKS
 from thalweg.spark.listener import Step
 from thalweg.spark.outputs import Ledger, Sinks
 from thalweg.spark.queries import run_files
@@ -24,6 +26,7 @@ from thalweg.spark.quiet import mute
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import cores_here, require_java, session
 from thalweg.spark.shard_plan import ShardPlan
+from thalweg.spark.spool import Spools
 
 _POLL = "1 second"
 """How often a run that follows its files polls them for new lines."""
@@ -64,7 +67,10 @@ def run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
         )
         sinks = _sinks(plan, options.checkpoint, Path(folder), more=resumes)
         progress = _Progress(plan, meter, sinks, stack.enter_context(Lines(options.steps)), Outcome())
-        _run(plan, options, progress, interrupts, stack)
+        spools = stack.enter_context(Spools(plan.job, options.checkpoint or Path(folder)))
+        _run(plan, options, progress, interrupts, stack, spools)
+    for reason in spools.broken():
+        print(f"thalweg: {reason}", file=sys.stderr)
     outcome = progress.outcome
     outcome.results = sinks.rows
     quarantine, late = sinks.quarantine.records, sinks.late.records
@@ -100,7 +106,8 @@ class Plan:
             # Spark identifies the sources of a query by their order.
             job = replace(job, inputs={stream: job.inputs[stream] for stream in found.streams})
         # Queries that derive streams run in one shard.
-        sizes = None if job.derive else kept_sizes(str(folder), job.query, job.inputs, job.options.format)
+        files = {stream: path for stream, path in job.inputs.items() if stream not in job.live}
+        sizes = None if job.derive else kept_sizes(str(folder), job.query, files, job.options.format)
         job = replace(job, options=replace(job.options, shards=shards, sizes=sizes))
         mine = replace(mine, job=ShardPlan.of(job).fingerprint)
         if found is not None:
@@ -135,8 +142,14 @@ class _Progress:
     outcome: Outcome
     sums: dict[str, Any] = field(default_factory=dict)
     """Of the last batch; none before the first."""
+    _before: dict[str, Any] = field(default_factory=dict)
+
+    def go_on(self) -> None:
+        """Another query of Spark goes on with the run: its sums are added."""
+        self._before = self.sums
 
     def __call__(self, sums: dict[str, Any]) -> None:
+        sums = sums | {name: _sum(name, self._before.get(name, 0), sums[name]) for name in sums.keys() - _OWN}
         outcome, step = self.outcome, sums["step"]
         outcome.events, outcome.triples = sums["events"], sums["statements"]
         outcome.quarantined, outcome.late, outcome.untimed = sums["rejected"], sums["late"], sums["untimed"]
@@ -146,6 +159,14 @@ class _Progress:
             size=sums["bytes"], triples=outcome.triples, results=self.sinks.rows, more=in_words(step, sums)
         )
         require_clean(self.plan.job, sums, self.sinks.quarantine.records)
+
+
+_OWN = {"step", "seconds", "batches"}
+"""What is reported of the last batch only."""
+
+
+def _sum(name: str, before: int, now: int) -> int:
+    return before | now if name in MASKS else before + now
 
 
 def in_words(step: Step, sums: dict[str, Any]) -> str:
@@ -165,8 +186,18 @@ def in_words(step: Step, sums: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _run(plan: Plan, options: OnSpark, progress: _Progress, interrupts: Interrupts, stack: ExitStack) -> None:
+def _run(
+    plan: Plan,
+    options: OnSpark,
+    progress: _Progress,
+    interrupts: Interrupts,
+    stack: ExitStack,
+    spools: Spools,
+) -> None:
     job, sinks = plan.job, progress.sinks
+    folder = options.checkpoint
+    if spools and folder is None:  # the end of live sources is read by another query of Spark
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="thalweg-checkpoint-")))
     failed: list[BaseException] = []
     noted: list[int] = []
 
@@ -190,22 +221,30 @@ def _run(plan: Plan, options: OnSpark, progress: _Progress, interrupts: Interrup
         spark = session("thalweg-run", shards=job.options.shards)
         # Spark has set a handler of its own for Ctrl-C.
         interrupts = stack.enter_context(Interrupts(interrupts.wanted))
-        if not interrupts.wanted:
+
+        def go(*, follow: bool) -> None:
             run_files(
                 job.query,
-                dict(job.inputs),
+                spools.inputs(job),
                 sinks.write,
                 spark=spark,
-                checkpoint=None if options.checkpoint is None else str(options.checkpoint),
+                checkpoint=None if folder is None else str(folder),
                 progress=progress,
-                every=_POLL if options.follow else None,
-                stop=lambda: _is_wanted(interrupts),
+                source={"settle": "0"} if spools else None,
+                every=_POLL if follow else None,
+                stop=lambda: _is_wanted(interrupts) or (follow and bool(spools) and spools.ended),
                 around=around,
                 quarantine=str(sinks.quarantine.folder),
                 late=str(sinks.late.folder),
                 derive=job.derive,
                 options=job.options,
             )
+
+        if not interrupts.wanted and (options.follow or (spools and not spools.ended)):
+            go(follow=True)
+            progress.go_on()
+        if not interrupts.wanted and not options.follow:
+            go(follow=False)
         progress.outcome.interrupted = interrupts.wanted
     except KeyboardInterrupt:
         mute()
