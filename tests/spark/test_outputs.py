@@ -89,7 +89,7 @@ class Cutter:
             (outputs.Records, "close"),
         ):
             monkeypatch.setattr(module, name, self._around(getattr(module, name)))
-        monkeypatch.setattr("thalweg.io.writers._write_all", self._write_all)
+        monkeypatch.setattr("thalweg.io.writers.write_all", self._write_all)
         monkeypatch.setattr(Path, "replace", self._around(Path.replace))
 
     def point(self) -> None:

@@ -57,8 +57,19 @@ def run(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Results: .jsonl, .csv; of CONSTRUCT also .nq, .nt [JSON lines to stdout].",
+            help="Results: .jsonl, .csv, .tsv, .parquet, .srj, .srx; of CONSTRUCT also .nq, .nt, .trig, .ttl, .rdfp; "
+            "text also .gz, .zst [stdout].",
         ),
+    ] = None,
+    out_format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Format of --out, e.g. sparql-csv [by suffix; JSON lines to stdout]."
+        ),
+    ] = None,
+    pretty: Annotated[
+        bool | None,
+        typer.Option("--pretty/--no-pretty", help="Print a table for people [if stdout is a terminal]."),
     ] = None,
     format: Annotated[
         str | None,
@@ -181,6 +192,11 @@ def run(
         "--late": late,
         "--progress-json": progress_json,
     }
+    to_stdout = out is None or str(out) == "-"
+    if pretty and (out_format is not None or not to_stdout):
+        raise UsageError("--pretty is for the standard output: leave --out and --out-format out")
+    if pretty is None:
+        pretty = to_stdout and out_format is None and sys.stdout.isatty()
     try:
         options = RunOptions(
             format=format,
@@ -204,14 +220,16 @@ def run(
         parsed,
         inputs,
         options,
-        Outputs(out, quarantine, late),
+        Outputs(out, quarantine, late, out_format, pretty),
         derive=[parse_file(path, default=default) for path in derive or ()],
         own=[path for path in (query, *(derive or ()), checkpoint, *outputs.values()) if path is not None],
     )
     spark = None
     if on is Runner.SPARK:
+        from thalweg.io.outputs import check_output
         from thalweg.spark.command import OnSpark
 
+        check_output(parsed, out, out_format, resumable=checkpoint is not None)
         spark = OnSpark(checkpoint, follow, progress_json)
     resumes = spark is not None and spark.resumes
     check_outputs(outputs, inputs=inputs, queries=[query, *(derive or ())], force=force, resumes=resumes)
@@ -219,7 +237,7 @@ def run(
         progress_json.write_bytes(b"")  # a log is added to: this begins it anew
     if progress is None:
         # A bar and result lines on one terminal would write over each other.
-        progress = sys.stderr.isatty() and (out is not None or not sys.stdout.isatty())
+        progress = sys.stderr.isatty() and (not to_stdout or not sys.stdout.isatty())
     raise typer.Exit(_carry_out(job, progress, spark))
 
 

@@ -11,7 +11,8 @@ from thalweg.algebra.query import Query
 from thalweg.errors import UsageError, warn
 from thalweg.io.inputs import contents_of, files_of
 from thalweg.io.live import is_live
-from thalweg.io.outputs import check_output
+from thalweg.io.outputs import check_output, open_writer
+from thalweg.io.writers import Writer
 from thalweg.lang import parse
 from thalweg.operators.derived import output_of
 from thalweg.options import RunOptions
@@ -24,6 +25,10 @@ class Outputs:
     results: Path | None = None
     quarantine: Path | None = None
     late: Path | None = None
+    format: str | None = None
+    """The format of the results; None: by the suffix of their file."""
+    pretty: bool = False
+    """Whether the results are a table for people."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ class Job:
         for stream in derived:
             if stream in inputs:
                 raise UsageError(f"--stream gives <{stream}>, which is the output of a --derive query")
-        check_output(query, outputs.results)
+        check_output(query, outputs.results, outputs.format)
         read = {stream: path for stream, path in inputs.items() if stream in needed}
         unread = tuple(stream for stream in inputs if stream not in read)
         used = frozenset(os.path.realpath(path) for path in own)
@@ -95,6 +100,13 @@ class Job:
     def live(self) -> tuple[str, ...]:
         """The streams that are read from live sources."""
         return tuple(stream for stream, path in self.inputs.items() if is_live(path))
+
+    def open_writer(self, *, append: bool = False) -> Writer:
+        """The writer of the results."""
+        outputs = self.outputs
+        return open_writer(
+            outputs.results, self.query, format=outputs.format, pretty=outputs.pretty, append=append
+        )
 
     def files(self) -> dict[str, list[str]]:
         """The files of each stream, in the order in which they are read."""

@@ -14,10 +14,10 @@ from thalweg.io.files import PIECE, FileEvents
 from thalweg.io.job import Job
 from thalweg.io.live import LivePieces, open_live
 from thalweg.io.outcome import Outcome, Seen, conclude, untimed_statement
-from thalweg.io.outputs import open_writer
 from thalweg.io.progress import Interrupts, Meter
+from thalweg.io.records import Records
 from thalweg.io.replay import Pace
-from thalweg.io.writers import Records, Writer
+from thalweg.io.writers import Writer
 from thalweg.options import RunOptions
 from thalweg.plan.coverage import Coverage
 from thalweg.rdf.events import EventBatch
@@ -50,7 +50,7 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
         quarantine.write(batch.rejects)
 
     try:
-        with open_writer(job.outputs.results, job.query) as writer, Interrupts() as interrupts:
+        with job.open_writer() as writer, Interrupts() as interrupts:
             for _ in _side_by_side(feeds, session, look, job.options):
                 late.write(session.late())
                 _deliver(query, writer)

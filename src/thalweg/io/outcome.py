@@ -12,8 +12,8 @@ from thalweg.algebra.nodes import Pattern
 from thalweg.errors import DataError, UsageError
 from thalweg.io.files import pieces
 from thalweg.io.job import Job
+from thalweg.io.records import Records
 from thalweg.io.sniff import holds_data, is_misnamed, likely_cause
-from thalweg.io.writers import Records
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Reject

@@ -1,24 +1,28 @@
-"""Result rows, quarantine and late events as text: JSON lines or CSV."""
+"""Result rows as text: JSON lines and tables, and what all writers have in common."""
 
 from __future__ import annotations
 
 import csv
-import gzip
 import io
-import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, is_dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring
 from types import TracebackType
-from typing import IO, Any, Protocol, Self
+from typing import IO, ClassVar, Literal, Protocol, Self
 
-from thalweg.errors import UsageError
 from thalweg.instants import show_instant
-from thalweg.io.safety import descriptor_of
-from thalweg.rdf.compression import named_gzip
+from thalweg.io.opening import naming, write_all
 
-_SOURCES = 100
+ANSWER = "urn:thalweg:answer"
+"""The stream of an answer whose query names none."""
+FRAME = ("at", "op", "graph")
+"""The columns of a table before those of the variables."""
+_ROWS_AT_ONCE = 10_000
+
+Holds = Literal["changes", "additions", "answer"]
+"""What a format can hold: rows that come and go, rows that come only, or the answer at the end."""
+Of = Literal["any", "select", "solutions", "construct"]
+"""Whose answers: of all queries, of SELECT and ASK, of SELECT, of CONSTRUCT."""
 
 
 class ResultRow(Protocol):
@@ -37,14 +41,43 @@ class ResultRow(Protocol):
     def graph(self) -> str | None: ...  # noqa: D102
 
 
+@dataclass(frozen=True)
+class Answer:
+    """What a writer knows of the answer beside the names of its columns."""
+
+    stream: str = ANSWER
+    """The name of the stream that the answer is; graphs of instants are called by it."""
+    rows: Literal["changes", "reports", "additions"] = "changes"
+    """What the rows are: changes of the answer, the whole of it at each report, or rows that nothing takes back."""
+    ask: bool = False
+    """Whether the answer is yes or no."""
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    """Prefixes for names, where a format has them."""
+    begun: bool = False
+    """Whether rows are added to a file that has its head."""
+    timed: bool = True
+    """Whether a graph is an event whose time is stated beside it; else statements are written as they are."""
+
+
 class Writer:
     """A sink for result rows of the variables `names`; `rows` counts them. Use it in a `with` block."""
 
-    def __init__(self, out: IO[bytes], names: Sequence[str], *, close: bool = True) -> None:
+    holds: ClassVar[Holds] = "changes"
+    of: ClassVar[Of] = "any"
+    appends: ClassVar[bool] = True
+    """Whether a file can be added to by another writer, so that a run which continues goes on with it."""
+    is_text: ClassVar[bool] = True
+
+    def __init__(
+        self, out: IO[bytes], names: Sequence[str], answer: Answer | None = None, *, close: bool = True
+    ) -> None:
         self.names = tuple(names)
+        self.answer = answer or Answer()
         self.rows = 0
         self._out = out
         self._close = close
+        self._name = str(getattr(out, "name", "the output"))
+        self._closed = False
 
     def columns(
         self,
@@ -57,7 +90,7 @@ class Writer:
         if at:
             shown = {instant: show_instant(instant) for instant in set(at)}
             times = [shown[instant] for instant in at]
-            _write_all(self._out, self._format(times, op, bindings, graph))
+            self._put(self._format(times, op, bindings, graph))
             self.rows += len(at)
 
     def write(self, rows: Iterable[ResultRow]) -> None:
@@ -67,7 +100,7 @@ class Writer:
         pending: list[ResultRow] = []
         for row in rows:
             names = tuple(name for name in self.names if name in row.bindings)
-            if names != shape or len(pending) >= 10_000:
+            if names != shape or len(pending) >= _ROWS_AT_ONCE:
                 self._rows(shape, pending)
                 shape, pending = names, []
             pending.append(row)
@@ -75,13 +108,28 @@ class Writer:
 
     def flush(self) -> None:
         """Let readers of the output see what was written."""
-        self._out.flush()
+        with naming(self._name):
+            self._out.flush()
 
     def close(self) -> None:
         """Finish the output; the standard output stays open."""
-        self._out.flush()
-        if self._close:
-            self._out.close()
+        if self._closed:
+            return
+        self._closed = True
+        with naming(self._name):
+            try:
+                self._finish()
+                self._out.flush()
+            finally:
+                if self._close:
+                    self._out.close()
+
+    def _put(self, data: bytes) -> None:
+        with naming(self._name):
+            write_all(self._out, data)
+
+    def _finish(self) -> None:
+        """Write what ends the file."""
 
     def _rows(self, names: tuple[str, ...] | None, rows: list[ResultRow]) -> None:
         if names is not None:
@@ -108,7 +156,11 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None or not issubclass(kind, BrokenPipeError):
-            self.close()
+            try:
+                self.close()
+            except Exception:
+                if kind is None:  # else the first failure tells more
+                    raise
 
 
 class JsonLines(Writer):
@@ -128,10 +180,10 @@ class JsonLines(Writer):
         graph: Sequence[str | None] | None,
     ) -> bytes:
         columns = [_quoted(bindings[name]) for name in self.names if name in bindings]
-        keys = [json.dumps(name, ensure_ascii=False) for name in self.names if name in bindings]
+        keys = [encode_basestring(name) for name in self.names if name in bindings]
         graphs = [""] * len(times)
         if graph is not None:
-            graphs = [f'"graph": {json.dumps(name, ensure_ascii=False)}, ' if name else "" for name in graph]
+            graphs = [f'"graph": {encode_basestring(name)}, ' if name else "" for name in graph]
         template = ", ".join(key.replace("%", "%%") + ": %s" for key in keys)
         line = '{"at": "%s", "op": "%s", %s"bindings": {' + template + "}}\n"
         return "".join(map(line.__mod__, zip(times, op, graphs, *columns, strict=True))).encode()
@@ -141,11 +193,11 @@ class Csv(Writer):
     """A table with a header: at, op, graph, and a column for each variable; terms are in N-Triples form."""
 
     def __init__(
-        self, out: IO[bytes], names: Sequence[str], *, close: bool = True, header: bool = True
+        self, out: IO[bytes], names: Sequence[str], answer: Answer | None = None, *, close: bool = True
     ) -> None:
-        super().__init__(out, names, close=close)
-        if header:
-            out.write(_table([["at", "op", "graph", *names]]))
+        super().__init__(out, names, answer, close=close)
+        if not self.answer.begun:
+            self._put(self._table([[*FRAME, *column_names(names)]]))
 
     def _format(
         self,
@@ -156,95 +208,44 @@ class Csv(Writer):
     ) -> bytes:
         none = [""] * len(times)
         columns = [bindings.get(name, none) for name in self.names]
-        return _table(zip(times, op, graph or none, *columns, strict=True))
+        return self._table(zip(times, op, graph or none, *columns, strict=True))
+
+    def _table(self, rows: Iterable[Iterable[str | None]]) -> bytes:
+        return csv_rows(rows)
 
 
-class Records:
-    """A side output (quarantine, late events): one JSON object a line. Without a path it only counts."""
+class Tsv(Csv):
+    """The same table with tabs: terms in N-Triples form have no tab and no line end, so that nothing is quoted."""
 
-    def __init__(self, path: Path | None, *, append: bool = False) -> None:
-        self.count = 0
-        self.first: Any = None
-        self.sources: dict[str, Any] = {}
-        """The first record of each source, of the first sources only."""
-        self._out = None if path is None else open_file(path, append)
-
-    def write(self, records: Iterable[Any]) -> None:
-        """Write dataclasses or mappings, one a line; `at` and `watermark` are instants."""
-        for record in records:
-            self.count += 1
-            if self.first is None:
-                self.first = record
-            source = record.get("source") if isinstance(record, dict) else getattr(record, "source", None)
-            if source and source not in self.sources and len(self.sources) < _SOURCES:
-                self.sources[source] = record
-            if self._out is not None:
-                cells = _cells(record)
-                self._out.write(json.dumps(cells, ensure_ascii=False).encode() + b"\n")
-
-    def flush(self) -> None:
-        """Let readers of the output see what was written."""
-        if self._out is not None:
-            self._out.flush()
-
-    def close(self) -> None:
-        """Finish the output."""
-        if self._out is not None:
-            self._out.close()
+    def _table(self, rows: Iterable[Iterable[str | None]]) -> bytes:
+        return tsv_rows(rows)
 
 
-class Lines:
-    """A log: lines that are added to a file, each to be seen at once. Without a path nothing is written."""
+def column_names(names: Iterable[str]) -> list[str]:
+    """The columns of variables in a table; one that is called like a column of ours has its question mark.
 
-    def __init__(self, path: Path | None) -> None:
-        self._out = None if path is None else open_file(path, append=True)
-
-    def write(self, line: str) -> None:
-        """Add a line."""
-        if self._out is not None:
-            self._out.write(line.encode() + b"\n")
-            self._out.flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self._out is not None:
-            self._out.close()
+    >>> column_names(["x", "op"])
+    ['x', '?op']
+    """
+    return [f"?{name}" if name in FRAME else name for name in names]
 
 
-def open_file(path: Path, append: bool = False) -> IO[bytes]:
-    """A file to write to, compressed if its name says so. What stands for an open file (/dev/stdout) is that one."""
-    mode = "ab" if append else "wb"
-    try:
-        if (number := descriptor_of(path)) is not None:
-            return open(os.dup(number), "wb")
-        if named_gzip(path):
-            return gzip.open(path, mode, compresslevel=6)  # type: ignore[return-value]
-        return open(path, mode)
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror or error}", source=str(path)) from None
-
-
-def _write_all(out: IO[bytes], data: bytes) -> None:
-    """Write all of it: an unbuffered standard output may take a part only, e.g. when a signal comes."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[out.write(rest) :]
-
-
-def _quoted(texts: Sequence[str]) -> list[str]:
-    """JSON strings; each distinct text is quoted once, because bindings repeat."""
-    known = {text: json.dumps(text, ensure_ascii=False) for text in set(texts)}
-    return [known[text] for text in texts]
-
-
-def _table(rows: Iterable[Iterable[str | None]]) -> bytes:
+def csv_rows(rows: Iterable[Iterable[str | None]]) -> bytes:
+    """Lines of a table as RFC 4180 has them."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\r\n").writerows(rows)
     return out.getvalue().encode()
 
 
-def _cells(record: Any) -> dict[str, Any]:
-    cells = asdict(record) if is_dataclass(record) and not isinstance(record, type) else dict(record)
-    return cells | {key: show_instant(cells[key]) for key in ("at", "watermark") if key in cells}
+def tsv_rows(rows: Iterable[Iterable[str | None]]) -> bytes:
+    """Lines of cells between tabs."""
+    return "".join("\t".join(cell or "" for cell in row) + "\n" for row in rows).encode()
+
+
+def _quoted(texts: Sequence[str]) -> list[str]:
+    """JSON strings; each distinct text is quoted once, because bindings repeat."""
+    distinct = set(texts)
+    if 2 * len(distinct) > len(texts):
+        return list(map(encode_basestring, texts))
+    known = {text: encode_basestring(text) for text in distinct}
+    return [known[text] for text in texts]

@@ -51,20 +51,6 @@ def without_compression(name: str) -> str:
     return name.removesuffix(suffix)
 
 
-def without_gzip(name: str) -> str:
-    """A name in small letters, without the suffix of gzip, the compression of outputs.
-
-    >>> without_gzip("A.NT.gz")
-    'a.nt'
-    """
-    return name.lower().removesuffix(".gz")
-
-
-def named_gzip(path: str | Path) -> bool:
-    """Whether the name of an output says that it is gzipped."""
-    return str(path).lower().endswith(".gz")
-
-
 def named_compression(path: str | Path) -> Compression | None:
     """The compression that the name of a file stands for, if any."""
     name = str(path).lower()

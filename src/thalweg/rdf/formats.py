@@ -164,6 +164,12 @@ class Format:
         )
         return made
 
+    def writer(self) -> type:
+        """The class of the writers, a `thalweg.io.writers.Writer`."""
+        module, _, name = WRITERS[self.name].partition(":")
+        found: type = getattr(import_module(module), name)
+        return found
+
 
 _LINES, _DOCUMENTS = "thalweg.rdf.ntriples:LineReader", "thalweg.rdf.documents:DocumentReader"
 _EVENT: Any = {"sequential": True, "documents_are_events": True}
@@ -191,7 +197,48 @@ FORMATS = {
         Format("n3", "N3", ("text/n3",), _DOCUMENTS, (".n3",), **_EVENT),
     )
 }
-"""All formats by name."""
+"""All formats that are read, by name."""
+
+_ONLY_WRITTEN = {
+    format.name: format
+    for format in (
+        Format("jsonl", "JSON lines", ("application/x-ndjson",), "", (".jsonl", ".ndjson")),
+        Format("csv", "CSV", ("text/csv",), "", (".csv",)),
+        Format("tsv", "TSV", ("text/tab-separated-values",), "", (".tsv",)),
+        Format("rdfp", "RDF Patch", ("application/rdf-patch",), "", (".rdfp",)),
+        Format("parquet", "Parquet", (), "", (".parquet",)),
+        Format("sparql-json", "SPARQL results (JSON)", ("application/sparql-results+json",), "", (".srj",)),
+        Format("sparql-xml", "SPARQL results (XML)", ("application/sparql-results+xml",), "", (".srx",)),
+        Format("sparql-csv", "SPARQL results (CSV)", ("text/csv",), ""),
+        Format("sparql-tsv", "SPARQL results (TSV)", ("text/tab-separated-values",), ""),
+    )
+}
+WRITERS = {
+    "nt": "thalweg.io.graphs:NTriples",
+    "nq": "thalweg.io.graphs:NQuads",
+    "turtle": "thalweg.io.turtle:Turtle",
+    "trig": "thalweg.io.turtle:TriG",
+    "rdfp": "thalweg.io.patches:RdfPatch",
+    "jsonl": "thalweg.io.writers:JsonLines",
+    "csv": "thalweg.io.writers:Csv",
+    "tsv": "thalweg.io.writers:Tsv",
+    "parquet": "thalweg.io.parquet:Parquet",
+    "sparql-json": "thalweg.io.sparql_results:SparqlJson",
+    "sparql-xml": "thalweg.io.sparql_results:SparqlXml",
+    "sparql-csv": "thalweg.io.sparql_results:SparqlCsv",
+    "sparql-tsv": "thalweg.io.sparql_results:SparqlTsv",
+}
+"""Module and class of the writers of answers, by the name of the format."""
+
+
+def writable() -> dict[str, Format]:
+    """The formats that are written, by name.
+
+    >>> writable()["turtle"].suffixes
+    ('.ttl',)
+    """
+    known = _ONLY_WRITTEN | FORMATS
+    return {name: known[name] for name in WRITERS}
 
 
 def format_named(name: str, option: str = "format") -> Format:

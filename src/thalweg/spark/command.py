@@ -14,7 +14,7 @@ from typing import Any
 from thalweg.io.job import Job
 from thalweg.io.outcome import Outcome, conclude, count
 from thalweg.io.progress import Interrupts, Meter
-from thalweg.io.writers import Lines
+from thalweg.io.records import Lines
 from thalweg.spark import checkpoints
 from thalweg.spark.checkpoints import Fingerprint
 from thalweg.spark.conclusions import require_clean, seen_of
@@ -68,7 +68,10 @@ def run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
         sinks = _sinks(plan, options.checkpoint, Path(folder), more=resumes)
         progress = _Progress(plan, meter, sinks, stack.enter_context(Lines(options.steps)), Outcome())
         spools = stack.enter_context(Spools(plan.job, options.checkpoint or Path(folder)))
-        _run(plan, options, progress, interrupts, stack, spools)
+        try:
+            _run(plan, options, progress, interrupts, stack, spools)
+        finally:
+            sinks.close()
     for reason in spools.broken():
         print(f"thalweg: {reason}", file=sys.stderr)
     outcome = progress.outcome

@@ -8,7 +8,7 @@ from typing import Any
 from thalweg.errors import DataError
 from thalweg.io.job import Job
 from thalweg.io.outcome import Seen, error_of, untimed_statement
-from thalweg.io.writers import Records
+from thalweg.io.records import Records
 from thalweg.spark.host import BITS
 
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 from thalweg.errors import UsageError
 from thalweg.io.job import Job
-from thalweg.io.outputs import open_writer
-from thalweg.io.writers import Records
+from thalweg.io.records import Records
+from thalweg.io.writers import Writer
 from thalweg.rows import Row
 from thalweg.spark.checkpoints import replace_file
 
@@ -181,14 +181,19 @@ class Sinks:
     def __init__(self, job: Job, folder: Path, ledger: Ledger | None = None, *, append: bool = False) -> None:
         """Outputs of a job; tasks leave what they set aside in a folder."""
         self.rows = 0
-        self.results = job.outputs.results
-        self.query = job.query
+        self._job = job
+        self._whole: Writer | None = None
+        """The writer of a format that cannot be added to: it stays open to the end of the run."""
         self.ledger = ledger
         if ledger is not None:
             if append:
                 ledger.check()
             ledger.begin(append=append)
-        open_writer(self.results, self.query, append=append).close()
+        writer = job.open_writer(append=append)
+        if writer.appends:
+            writer.close()
+        else:
+            self._whole = writer
         self.quarantine = SideOutput(folder / "quarantine", job.outputs.quarantine, append)
         self.late = SideOutput(folder / "late", job.outputs.late, append)
 
@@ -202,9 +207,9 @@ class Sinks:
     @contextmanager
     def batch(self, number: int) -> Iterator[None]:
         """A batch: what is written within is in the outputs afterwards, and is noted there as of this batch."""
-        if self.ledger is not None and self.ledger.cut(number):
+        if self.ledger is not None and self.ledger.cut(number) and self._whole is None:
             # What heads a file may have been cut off with the rest.
-            open_writer(self.results, self.query, append=True).close()
+            self._job.open_writer(append=True).close()
         yield
         self.quarantine.collect()
         self.late.collect()
@@ -216,8 +221,13 @@ class Sinks:
         first = next(rows, None)
         if first is None:
             return
+        if self._whole is not None:
+            self._whole.write(_chained(first, rows))
+            self._whole.flush()
+            self.rows = self._whole.rows
+            return
         # Not in a `with` block: its end would hide that the reader of a pipe has gone.
-        writer = open_writer(self.results, self.query, append=True)
+        writer = self._job.open_writer(append=True)
         try:
             writer.write(_chained(first, rows))
             writer.flush()
@@ -226,6 +236,11 @@ class Sinks:
             writer.__exit__(type(failure), failure, None)
             raise
         writer.close()
+
+    def close(self) -> None:
+        """Complete a file that is written as a whole."""
+        if self._whole is not None:
+            self._whole.close()
 
 
 class SideOutput:

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from thalweg.errors import UsageError
-from thalweg.io.graphs import ANSWER
+from thalweg.io.writers import ANSWER
 from thalweg.spark.results import QUADS_SCHEMA, VARIABLES, pack_quads
 
 TERM, STRING = "term", "string"
