@@ -26,7 +26,7 @@ def open_file(path: Path, append: bool = False) -> IO[bytes]:
         if kind == "gzip":
             return gzip.open(path, mode, compresslevel=6)  # type: ignore[return-value]
         if kind == "bzip2":
-            return bz2.BZ2File(path, "ab" if append else "wb")  # type: ignore[return-value]
+            return bz2.open(path, mode)  # type: ignore[return-value]
         if kind == "zstd":
             import pyarrow as pa
 

@@ -197,7 +197,9 @@ class Csv(Writer):
     ) -> None:
         super().__init__(out, names, answer, close=close)
         if not self.answer.begun:
-            self._put(self._table([[*FRAME, *column_names(names)]]))
+            with naming(self._name):
+                # At once: whoever adds to the file later takes it for whole.
+                out.write(self._table([[*FRAME, *column_names(names)]]))
 
     def _format(
         self,
