@@ -178,6 +178,11 @@ def test_optional_with_filters_that_see_both_sides(data: st.DataObject) -> None:
 
 
 @given(st.data())
+def test_exists_in_a_filter_of_optional_sees_both_sides(data: st.DataObject) -> None:
+    run(data, features=("optional", "exists", "filter"), must=("optional", "exists"), size=4)
+
+
+@given(st.data())
 def test_union_keeps_the_copies_of_its_sides(data: st.DataObject) -> None:
     run(data, features=("union", "filter"), must=("union",))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from thalweg.algebra.expressions import variables_of
 from thalweg.algebra.nodes import (
     Ask,
     Bgp,
@@ -92,6 +93,28 @@ def scope_of(node: Node) -> Scope:
             return Scope((), frozenset())
         case Construct():
             return Scope(TRIPLE, frozenset(TRIPLE))
+
+
+def mentioned(node: Node) -> set[str]:
+    """All variables that a node uses anywhere, apart from those that a sub-SELECT hides."""
+    match node:
+        case Project():
+            return set(scope_of(node).possible)
+        case Values():
+            return set(node.names)
+        case Bgp():
+            return set(scope_of(node).possible)
+    found = {name for below in children(node) for name in mentioned(below)}
+    match node:
+        case Filter():
+            found.update(variables_of(node.condition))
+        case Extend():
+            found.update((node.name, *variables_of(node.expression)))
+        case LeftJoin() if node.condition is not None:
+            found.update(variables_of(node.condition))
+        case Fixed():
+            found.update(name for name, _ in node.values)
+    return found
 
 
 def transform_groups(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,8 @@ from thalweg.algebra.nodes import (
     Union,
     Values,
 )
-from thalweg.algebra.scope import scope_of
+from thalweg.algebra.outer_values import values_of
+from thalweg.algebra.scope import mentioned, scope_of
 from thalweg.algebra.terms import Const, Var
 from thalweg.lang.expressions import ExpressionReader
 from thalweg.lang.grammar import PlacedVariable
@@ -142,6 +143,13 @@ class QueryReader:
     def _group(self, group: CompValue, source: int | None) -> Node:
         if group.name == "SubSelect":
             return self._select(group, source)
+        node, filters = self._elements(group, source)
+        for part in filters:
+            node = self._filtered(node, part, source)
+        return node
+
+    def _elements(self, group: CompValue, source: int | None) -> tuple[Node, list[CompValue]]:
+        """The elements of a group without its filters, and the filters."""
         self.patterns.next_bgp()
         node: Node = Bgp()
         filters: list[CompValue] = []
@@ -152,9 +160,7 @@ class QueryReader:
             node = self._added(node, part, source)
             if part.name != "TriplesBlock":
                 self.patterns.next_bgp()
-        for part in filters:
-            node = self._filtered(node, part, source)
-        return node
+        return node, filters
 
     def _added(self, node: Node, part: CompValue, source: int | None) -> Node:
         """The group so far with one more element."""
@@ -168,7 +174,7 @@ class QueryReader:
                     )
                 return joined([node, *self.patterns.triples(part.triples, source, part.at)])
             case "OptionalGraphPattern":
-                return self._optional(node, self._group(part.graph, source), part.at)
+                return self._optional(node, part, source)
             case "MinusGraphPattern":
                 return Minus(node, self._group(part.graph, source))
             case "GroupOrUnionGraphPattern":
@@ -185,22 +191,33 @@ class QueryReader:
                 return joined([node, self._values(part)])
         self.query.refuse(f"{part.name} is not supported yet", part.at)
 
-    def _optional(self, left: Node, right: Node, at: int) -> Node:
+    def _optional(self, left: Node, part: CompValue, source: int | None) -> Node:
         """A filter of the optional group is the condition of the join: it sees the variables of both sides."""
-        conditions: list[Expression] = []
-        while isinstance(right, Filter):
-            conditions.insert(0, right.condition)
-            right = right.input
-        for one in spine_of_exists(right):
-            outside = set(scope_of(one.right).possible) & set(scope_of(left).possible)
-            if not outside.issubset(scope_of(one.left).possible):
-                name = min(outside.difference(scope_of(one.left).possible))
-                self.query.refuse(
-                    f"EXISTS in a filter of OPTIONAL cannot use ?{name}, which only the outer group binds, yet",
-                    at,
-                )
-        condition = conditions[0] if len(conditions) == 1 else Call("AND", tuple(conditions))
-        return LeftJoin(left, right, condition if conditions else None)
+        if part.graph.name == "SubSelect":
+            return LeftJoin(left, self._group(part.graph, source))
+        right, filters = self._elements(part.graph, source)
+        asked = [self._expression(one.expr, one.at) for one in filters]
+        conditions = [_not_exists(one) for condition in asked for one in conjuncts(condition)]
+        groups = {id(one): self._group(one.node, source) for each in conditions for one in exists_in(each)}
+        used = {name for group in groups.values() for name in mentioned(group)}
+        outer = used.intersection(scope_of(left).possible).difference(scope_of(right).certain)
+        if unsure := outer.difference(scope_of(left).certain):
+            self.query.refuse(
+                f"EXISTS in a filter of OPTIONAL cannot use ?{min(unsure)}, which the outer group may leave unbound: "
+                "bind it within the optional group",
+                part.at,
+            )
+        if outer:
+            right = joined([values_of(left, frozenset(outer)), right])
+        rest: list[Expression] = []
+        for one in conditions:
+            if isinstance(one, expressions.Exists):
+                right = Exists(right, groups[id(one)], one.negated)
+            else:
+                right, one = self._marked(right, one, groups)
+                rest.append(one)
+        condition = rest[0] if len(rest) == 1 else Call("AND", tuple(rest))
+        return LeftJoin(left, right, condition if rest else None)
 
     def _graph(self, part: CompValue) -> Node:
         """GRAPH or WINDOW, of a name or a variable: named windows are the named graphs."""
@@ -258,7 +275,7 @@ class QueryReader:
             if isinstance(one, expressions.Exists):
                 node = Exists(node, self._group(one.node, source), one.negated)
             else:
-                node, one = self._marked(node, one, source)
+                node, one = self._marked(node, one, self._groups(one, source))
                 rest.append(one)
         for one in rest:
             node = Filter(node, one, line, column)
@@ -266,7 +283,7 @@ class QueryReader:
 
     def _extended(self, node: Node, name: str, tree: Any, source: int | None) -> Node:
         expression = self._expression(tree, getattr(tree, "at", 0))
-        node, expression = self._marked(node, expression, source)
+        node, expression = self._marked(node, expression, self._groups(expression, source))
         return Extend(node, name, expression)
 
     def _expression(self, tree: Any, at: int) -> Expression:
@@ -283,13 +300,19 @@ class QueryReader:
             )
         return _of_event(expression) if asked else expression
 
-    def _marked(self, node: Node, expression: Expression, source: int | None) -> tuple[Node, Expression]:
+    def _groups(self, expression: Expression, source: int | None) -> dict[int, Node]:
+        """The groups of each EXISTS inside an expression."""
+        return {id(one): self._group(one.node, source) for one in exists_in(expression)}
+
+    def _marked(
+        self, node: Node, expression: Expression, groups: Mapping[int, Node]
+    ) -> tuple[Node, Expression]:
         """Each EXISTS inside an expression becomes a variable that has its answer."""
         marks: dict[int, Expression] = {}
         for one in exists_in(expression):
             self._marks += 1
             mark = f"_:exists{self._marks}"
-            node = Exists(node, self._group(one.node, source), one.negated, mark)
+            node = Exists(node, groups[id(one)], one.negated, mark)
             marks[id(one)] = Variable(mark)
         return node, _replaced(expression, marks) if marks else expression
 
@@ -297,13 +320,6 @@ class QueryReader:
 def visible(node: Node) -> list[str]:
     """The variables that a projection can name."""
     return [name for name in scope_of(node).possible if not Var(name).anonymous]
-
-
-def spine_of_exists(node: Node) -> Iterator[Exists]:
-    """The EXISTS conditions at the top of a group."""
-    while isinstance(node, Exists):
-        yield node
-        node = node.left
 
 
 def _not_exists(expression: Expression) -> Expression:

@@ -328,7 +328,7 @@ class RelationView(View):
         self._reported = NO_TIME
 
     def tick(self, reports: Ints) -> None:
-        """Hears at which instants a window by count is reported."""
+        """Takes the instants at which a window by count is reported."""
         if self._ticks and len(reports) and reports[0] < self._ticks[-1]:  # of another window
             self._ticks = deque(sorted({*self._ticks, *reports.tolist()}))
         else:

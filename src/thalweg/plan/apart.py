@@ -6,7 +6,7 @@ from typing import Protocol
 
 from thalweg.algebra import nodes
 from thalweg.algebra.nodes import Bgp, Exists, Extend, Filter, Fixed, Join, LeftJoin, Minus, Union, Values
-from thalweg.algebra.scope import scope_of
+from thalweg.algebra.scope import mentioned, scope_of
 from thalweg.errors import UnsupportedError
 from thalweg.plan.physical import (
     CoGroup,
@@ -21,7 +21,7 @@ from thalweg.plan.physical import (
     Select,
     arranged,
 )
-from thalweg.plan.tree import Place, mark_of, mentioned, rule_of
+from thalweg.plan.tree import Place, mark_of, rule_of
 
 _RAW = "\x1fraw"  # of a left column beside the same variable of the right side
 _OWN = "\x1fown"  # of a column as it was before other inputs could bind it

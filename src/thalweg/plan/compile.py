@@ -25,7 +25,7 @@ from thalweg.algebra.nodes import (
     Values,
 )
 from thalweg.algebra.query import Query
-from thalweg.algebra.scope import TRIPLE, scope_of
+from thalweg.algebra.scope import TRIPLE, mentioned, scope_of
 from thalweg.algebra.terms import Const
 from thalweg.errors import UnsupportedError
 from thalweg.plan.apart import Apart
@@ -46,7 +46,7 @@ from thalweg.plan.physical import (
     arranged,
     walk,
 )
-from thalweg.plan.tree import Place, hidden, mark_of, mentioned, rule_of, used_of_event
+from thalweg.plan.tree import Place, hidden, mark_of, rule_of, used_of_event
 
 _PLAN = "physical plan"
 _MOST_PATTERNS = 128

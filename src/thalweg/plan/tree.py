@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from thalweg.algebra import nodes
 from thalweg.algebra.expressions import EVENT_GRAPH, EVENT_TIME, variables_of
-from thalweg.algebra.nodes import Bgp, Exists, Extend, Filter, Fixed, LeftJoin, Minus, Node, Values
-from thalweg.algebra.scope import scope_of
+from thalweg.algebra.nodes import Exists, Extend, Filter, LeftJoin, Minus, Node
+from thalweg.algebra.scope import mentioned, scope_of
 
 
 @dataclass(frozen=True)
@@ -38,28 +38,6 @@ def mark_of(node: Node) -> str:
     assert isinstance(node, Exists)
     assert node.mark is not None
     return node.mark
-
-
-def mentioned(node: Node) -> set[str]:
-    """All variables that a node uses anywhere, apart from those that a sub-SELECT hides."""
-    match node:
-        case nodes.Project():
-            return set(scope_of(node).possible)
-        case Values():
-            return set(node.names)
-        case Bgp():
-            return set(scope_of(node).possible)
-    found = {name for below in nodes.children(node) for name in mentioned(below)}
-    match node:
-        case Filter():
-            found.update(variables_of(node.condition))
-        case Extend():
-            found.update((node.name, *variables_of(node.expression)))
-        case LeftJoin() if node.condition is not None:
-            found.update(variables_of(node.condition))
-        case Fixed():
-            found.update(name for name, _ in node.values)
-    return found
 
 
 def hidden(node: Node) -> set[str]:

@@ -111,7 +111,10 @@ class Maker:
         group = self.group(max(size - 1, 0) if self.chance(40) else max(size - 2, 0))
         foreign = sorted(self.around - scope(group))
         if foreign and "filter" in self.features and self.chance(asks):
-            group = Group((*group.elements, Filter(self.correlated(foreign, sorted(scope(group))))))
+            elements = list(group.elements)
+            asked = Filter(self.correlated(foreign, sorted(scope(group))))
+            elements.insert(self.draw(st.integers(0, len(elements))), asked)
+            group = Group(tuple(elements))
         self.names, self.around = names, around
         return group
 
