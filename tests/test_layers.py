@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 
 # A room may import from itself and from the rooms to its left.
 ORDER = [
-    *("errors", "lines", "deep", "instants", "kernels", "rdf", "options"),
+    *("errors", "hints", "lines", "deep", "instants", "kernels", "rdf", "options"),
     *("algebra", "lang", "expressions", "plan", "operators"),
     *("terms", "arguments", "explaining", "statements", "rows", "tables", "answers", "subscriptions"),
     *("saving", "compaction", "side_outputs", "engine"),
@@ -23,14 +23,15 @@ ORDER = [
 # Rooms that know less than their place in the row would allow.
 NARROW = {
     "errors": set(),
+    "hints": set(),
     "lines": set(),
     "deep": set(),
     "instants": {"errors"},
     "kernels": set(),
     "rdf": {"kernels", "errors", "instants", "lines"},
-    "options": {"errors", "instants", "rdf"},
+    "options": {"errors", "hints", "instants", "rdf"},
     "algebra": {"deep", "errors", "instants"},
-    "lang": {"algebra", "deep", "errors", "instants", "lines"},
+    "lang": {"algebra", "deep", "errors", "hints", "instants", "lines"},
     "expressions": {"algebra", "errors", "instants", "kernels", "rdf"},
     # The oracles and generators judge the engine: they must not lean on it.
     "testing": {"errors", "instants"},

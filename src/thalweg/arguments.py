@@ -13,7 +13,8 @@ from thalweg.errors import QueryError, UsageError
 from thalweg.instants import Time, duration, instant
 from thalweg.lang import parse
 
-_IRI = re.compile(r'[^<>"{}|^`\\\x00-\x20]+')
+# U+001F separates the name of a stream from its channel, where a runner divides it.
+_IRI = re.compile(r'[^<>"{}|^`\\\x00-\x1e\x20]+')
 _LONGEST_PATH = 1024
 
 

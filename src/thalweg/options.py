@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from thalweg.errors import UsageError
+from thalweg.hints import full_iri
 from thalweg.instants import duration
 from thalweg.rdf.formats import GENERATED_AT, BlankNodes, Format, Mode, Reader, format_named, format_of
 
@@ -115,6 +116,11 @@ class RunOptions:
             raise OptionError("arrival", "takes the time of arrival: leave out rate, speedup and loop")
         if self.time_predicate is not None and not self.time_predicate.strip("<>").strip():
             raise OptionError("time_predicate", "must be an IRI")
+        whole = None if self.time_predicate is None else full_iri(self.time_predicate.strip("<>"))
+        if whole is not None:
+            raise OptionError(
+                "time_predicate", f"is a whole IRI, and no query's prefixes hold here: write {whole}"
+            )
         if self.format is not None:
             self.mode_for(format_named(self.format))
         for name in ("lateness", "idle"):

@@ -12,6 +12,8 @@ from thalweg.io.live import STDIN, is_live
 from thalweg.options import RunOptions
 from thalweg.rdf.formats import find_format, readable_suffixes
 
+_QUERY_SUFFIXES = (".rq", ".sparql", ".rspql")
+
 
 def inputs_of(options: Iterable[str]) -> dict[str, str]:
     """Streams and paths of `IRI=PATH` options.
@@ -26,6 +28,10 @@ def inputs_of(options: Iterable[str]) -> dict[str, str]:
             raise UsageError(f"--stream gives <{stream}> twice: put its files into one folder")
         if path == STDIN and STDIN in inputs.values():
             raise UsageError("two streams cannot both be read from the standard input")
+        if path.lower().endswith(_QUERY_SUFFIXES):
+            raise UsageError(
+                "this is a query by its name: it is the first argument, not a stream", source=path
+            )
         inputs[stream] = path
     return inputs
 
@@ -126,4 +132,10 @@ def _split(option: str) -> tuple[str, str]:
             return stream, path
     if not cuts or not option[: cuts[-1]] or not option[cuts[-1] + 1 :]:
         raise UsageError(f"--stream is IRI=PATH, not {option!r}")
+    for cut in cuts:
+        path, stream = option[:cut], option[cut + 1 :]
+        if os.path.exists(os.path.expanduser(path)) and ":" in stream:
+            raise UsageError(
+                f"--stream is IRI=PATH, and not the other way round: write --stream {stream}={path}"
+            )
     raise UsageError("no such file or folder", source=option[cuts[-1] + 1 :])

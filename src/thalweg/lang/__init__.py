@@ -14,6 +14,7 @@ from thalweg.deep import deeply
 from thalweg.errors import QueryError
 from thalweg.lang import csparql, grammar, rspql
 from thalweg.lang.clauses import Cursor, Token
+from thalweg.lang.hints import data_in, hint_at
 from thalweg.lang.names import Prologue
 from thalweg.lang.sparql import QueryReader
 from thalweg.lang.text import QueryText
@@ -42,7 +43,11 @@ def parse(text: str | bytes, *, source: str = "query", stream: str | None = None
             f"the query has {len(text):,} characters, and {_LONGEST:,} are the most", source=source
         )
     query = QueryText(text.removeprefix("\ufeff"), source)
-    cursor = Cursor(query)
+    try:
+        cursor = Cursor(query)
+    except QueryError:
+        _check_no_data(query)
+        raise
     depth = max((token.depth for token in cursor.tokens), default=0)
     if depth > _DEEPEST:
         deepest = next(token for token in cursor.tokens if token.depth > _DEEPEST)
@@ -75,7 +80,7 @@ def _parse(cursor: Cursor, stream: str | None) -> Query:
     try:
         declarations, tree = grammar.parse(clauses.remaining)
     except grammar.GrammarError as failure:
-        _explain(cursor, failure)
+        _explain(cursor, failure, clauses.remaining)
     prologue = Prologue(query, declarations)
     sources, default = _sources(query, prologue, clauses, stream)
     reader = QueryReader(
@@ -225,22 +230,33 @@ def _language(clauses: _Clauses, sources: tuple[Source, ...]) -> str:
     return "RSP-QL" if clauses.windows or windowed else "SPARQL"
 
 
-def _explain(cursor: Cursor, failure: grammar.GrammarError) -> None:
+def _explain(cursor: Cursor, failure: grammar.GrammarError, remaining: str) -> None:
     """Say what is wrong with a text that is not SPARQL."""
     query = cursor.query
+    _check_no_data(query)
     first = next((t for t in cursor.tokens if t.kind == "word" and not t.matches("PREFIX", "BASE")), None)
     if first is not None and first.matches(*_UPDATES):
         query.refuse("SPARQL Update is not a continuous query", first.at)
     found = next((token for token in cursor.tokens if token.end > failure.at), None)
     if found is None:
-        query.fail("the query ends too early", len(query.text))
+        begin = "" if cursor.tokens else ": write SELECT, CONSTRUCT or ASK"
+        query.fail(f"the query ends too early{begin}", len(query.text))
     wanted = ", ".join(repr(word) for word in failure.expected)
     hint = f"; expected {wanted}" if 0 < len(failure.expected) <= 4 else ""
+    hint = hint_at(cursor, found, remaining) or hint
     if found.matches(*OPERATORS):
         hint = f"; write REGISTER {found.text.upper()} <out> AS before the query"
     if _in_template(cursor, found):
         hint = "; a template is made of triples alone: no paths, no filters, no graphs"
     query.fail(f"syntax error at {found.text[:40]!r}{hint}", max(found.at, failure.at))
+
+
+def _check_no_data(query: QueryText) -> None:
+    """Refuse data that is given as a query."""
+    data = data_in(query.written)
+    if data is not None:
+        begin = "a query begins with SELECT, CONSTRUCT, ASK or REGISTER"
+        query.fail(f"this is {data}, and {begin}: was a data file given as the query?", 0)
 
 
 def _in_template(cursor: Cursor, found: Token) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from thalweg.hints import did_you_mean
 from thalweg.lang.text import QueryText
 
 _TOKENS = re.compile(
@@ -90,7 +91,8 @@ class Cursor:
         """The token here, which must be one of these."""
         token = self.peek()
         if not token.matches(*words):
-            self.query.fail(f"expected {' or '.join(words)}, not {show_token(token)}", token.at)
+            hint = did_you_mean(token.text, words) if token.kind == "word" else ""
+            self.query.fail(f"expected {' or '.join(words)}, not {show_token(token)}{hint}", token.at)
         return self.next()
 
     def name(self, what: str) -> Name:

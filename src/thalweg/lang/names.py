@@ -10,6 +10,7 @@ import rdflib
 from rdflib.plugins.sparql.parserutils import CompValue
 
 from thalweg.algebra.terms import Const
+from thalweg.hints import PREFIXES, meant
 from thalweg.lang.clauses import Name
 from thalweg.lang.text import QueryText
 
@@ -59,7 +60,13 @@ class Prologue:
     def prefixed(self, prefix: str, local: str, at: int) -> str:
         """The IRI of `prefix:local`."""
         if prefix not in self.prefixes:
-            self.query.fail(f"unknown prefix '{prefix}:': declare it with PREFIX {prefix}: <...>", at)
+            near = meant(prefix, self.prefixes, 0.6) if prefix not in PREFIXES else None
+            what = (
+                f"did you mean '{near}:'?"
+                if near
+                else f"declare it with PREFIX {prefix}: <{PREFIXES.get(prefix, '...')}>"
+            )
+            self.query.fail(f"unknown prefix '{prefix}:': {what}", at)
         iri = self.prefixes[prefix] + _LOCAL_ESCAPE.sub(r"\1", local)
         if not _LEGAL.fullmatch(iri):
             self.query.fail(f"'{prefix}:{local}' has a character that no IRI can have", at)

@@ -10,6 +10,7 @@ ORIGIN, BOUNDS and REPORT may come in any order. SLIDE is another word for STEP.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from thalweg.algebra.windows import (
@@ -26,11 +27,14 @@ from thalweg.algebra.windows import (
     Unbounded,
     Window,
 )
+from thalweg.hints import did_you_mean
 from thalweg.instants import duration, instant
 from thalweg.lang.clauses import Cursor, Token, show_token
 
 _STEP = ("STEP", "SLIDE")
 """SLIDE is how drafts of RSP-QL and SRBench write STEP."""
+_KINDS = ("RANGE", "ELEMENTS", "TRIPLES", "NOW")
+_OTHER_STEPS = re.compile(r"\s(?:EVERY|HOP|HOPPING|ADVANCE|ADVANCING|SLIDING|BY|JUMP)\b", re.IGNORECASE)
 _ENDS = (*_STEP, "TUMBLING", "ORIGIN", "BOUNDS", "REPORT", "WITH", "AS", "]")
 
 
@@ -66,7 +70,7 @@ def read_window(cursor: Cursor) -> Window:
         )
     cursor.query.fail(
         "a window is [RANGE r], [RANGE r STEP s], [ELEMENTS n], [TRIPLES n] or [NOW], "
-        f"not [{show_token(kind)} ...",
+        f"not [{show_token(kind)} ...{did_you_mean(kind.text, _KINDS) if kind.kind == 'word' else ''}",
         kind.at,
     )
 
@@ -172,7 +176,8 @@ def read_duration(cursor: Cursor, what: str) -> int:
     try:
         length = duration(written)
     except ValueError as error:
-        cursor.query.fail(str(error), at)
+        hint = "; the distance of reports is written STEP d" if _OTHER_STEPS.search(written) else ""
+        cursor.query.fail(f"{error}{hint}", at)
     if length <= 0:
         cursor.query.fail(f"{what} must be longer than nothing", at)
     return length
