@@ -84,12 +84,22 @@ SAMPLES = (
 )
 
 
-def run(*, data: Path | None = None, quick: bool = False, spark: bool = True) -> Report:
+@dataclass(frozen=True)
+class Sizes:
+    """How much is read."""
+
+    triples: int = 300_000
+
+
+def run(
+    *, data: Path | None = None, quick: bool = False, spark: bool = True, sizes: Sizes | None = None
+) -> Report:
     """All figures of the suite."""
     report = Report("read")
+    sizes = sizes or Sizes(50_000 if quick else Sizes.triples)
     with tempfile.TemporaryDirectory(prefix="thalweg-bench-") as folder:
         plain = Path(folder) / "lubm.nt"
-        lay_out(data, plain, 50_000 if quick else 300_000)
+        lay_out(data, plain, sizes.triples)
         triples = list(ox.parse(plain.read_bytes(), format=ox.RdfFormat.N_TRIPLES))
         for sample in SAMPLES:
             formats(report, sample, [quad.triple for quad in triples], Path(folder))

@@ -53,7 +53,9 @@ def demo() -> None:
 def bench(
     suite: Annotated[
         str,
-        typer.Argument(metavar="[SUITE]", help="lubm, seas, taxi, snb, dynamic, algebra, memory or spark."),
+        typer.Argument(
+            metavar="[SUITE]", help="lubm, read, seas, taxi, snb, dynamic, algebra, memory or spark."
+        ),
     ] = "lubm",
     data: Annotated[
         Path | None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from thalweg import bench
-from thalweg.bench import algebra, dynamic, hub, many, memory, reevaluation, seas, snb, spark, taxi
+from thalweg.bench import algebra, dynamic, hub, many, memory, read, reevaluation, seas, snb, spark, taxi
 from thalweg.bench.report import Report
 from thalweg.errors import UsageError
 
@@ -20,6 +20,7 @@ TINY = {
         snb.run,
         snb.Sizes(triples=6_000, events=(100, 1000), widths=(100, 1000), tail=2_000, rival=1000, repeat=1),
     ),
+    "read": (read.run, read.Sizes(triples=2_000)),
     "spark": (spark.run, spark.Sizes(windows=(1_000, 10_000))),
     "memory": (memory.run, memory.Sizes(triples=8_000, window=2_000, new_terms=60_000, small=1_000)),
     "algebra": (
@@ -47,6 +48,7 @@ GROUPS = {
     "taxi": {"per event", "latency"},
     "snb": {"large events", "sliding window"},
     "memory": {"bytes", "ever new terms"},
+    "read": {*(sample.format for sample in read.SAMPLES), "one pass over the bytes", "compressed"},
     "spark": {"cached engine"},
     "algebra": {
         "growth",
@@ -102,7 +104,9 @@ def test_real_rows_are_read_where_they_are_given(tmp_path: Path) -> None:
 
 
 def test_every_suite_can_be_called_by_its_name() -> None:
-    assert sorted(bench.suites()) == ["algebra", "dynamic", "lubm", "memory", "seas", "snb", "spark", "taxi"]
+    assert sorted(bench.suites()) == [
+        *("algebra", "dynamic", "lubm", "memory", "read", "seas", "snb", "spark", "taxi"),
+    ]
     with pytest.raises(UsageError, match="seas"):
         bench.run("nothing")
 
