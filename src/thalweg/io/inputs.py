@@ -69,6 +69,16 @@ def files_of(path: str, options: RunOptions | None = None) -> list[str]:
     return files
 
 
+def existing(path: str) -> None:
+    """Refuse a path at which nothing is."""
+    if (
+        not is_live(path)
+        and not os.path.exists(path)
+        and not (has_magic(path) and glob(path, recursive=True))
+    ):
+        raise UsageError("no such file or folder", source=path)
+
+
 def is_pattern(path: str) -> bool:
     """Whether a path is a pattern of names, and not a file or folder that happens to be called so."""
     return has_magic(path) and not os.path.exists(path)

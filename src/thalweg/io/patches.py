@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import IO
 
 from thalweg.io.graphs import DATE_TIME, GraphWriter, Statements
@@ -36,21 +37,21 @@ class RdfPatch(GraphWriter):
         self, out: IO[bytes], names: Sequence[str], answer: Answer | None = None, *, close: bool = True
     ) -> None:
         super().__init__(out, names, answer, close=close)
-        self._instant: tuple[str, int] | None = None
+        self._time = ""
+        self._event = (-1, "")
         self._quads: dict[Quad, int] = {}
 
     def _text(self, statements: Statements) -> str:
-        events = statements.events or [0] * len(statements)
-        rows = zip(
-            statements.times, events, statements.op, statements.graphs, *statements.triples, strict=True
-        )
+        if statements.events is not None:
+            return self._events(statements, statements.events)
+        rows = zip(statements.times, statements.op, statements.graphs, *statements.triples, strict=True)
         done: list[str] = []
-        for instant, same in groupby(rows, lambda row: (row[0], row[1])):
-            if instant != self._instant:
+        for time, same in groupby(rows, itemgetter(0)):
+            if time != self._time:
                 done.append(self._transaction())
-                self._instant = instant
+                self._time = time
             quads = self._quads
-            for _, _, sign, graph, s, p, o in same:
+            for _, sign, graph, s, p, o in same:
                 quad = (s, p, o, graph)
                 # The parts of an instant add up: what comes and goes within it never was there.
                 weight = quads.get(quad, 0) + (1 if sign == "+" else -1)
@@ -60,18 +61,33 @@ class RdfPatch(GraphWriter):
                     del quads[quad]
         return "".join(done)
 
+    def _events(self, statements: Statements, events: Sequence[int]) -> str:
+        """Transactions of events. A delete and the insert after it at one time are an update, and so one transaction."""
+        rows = zip(
+            *(events, statements.times, statements.op, statements.graphs, *statements.triples), strict=True
+        )
+        done: list[str] = []
+        for (event, time, sign), same in groupby(rows, lambda row: row[:3]):
+            found = {(s, p, o, graph): 1 if sign == "+" else -1 for _, _, _, graph, s, p, o in same}
+            goes_on = (event, sign) == self._event  # the rows of an event may come in parts
+            updates = sign == "+" and time == self._time and self._event[1] == "-" and found.keys().isdisjoint(self._quads)
+            if not (goes_on or updates):
+                done.append(self._transaction())
+            self._time, self._event = time, (event, sign)
+            self._quads |= found
+        return "".join(done)
+
     def _transaction(self) -> str:
-        if self._instant is None or not self._quads:
-            self._quads = {}
+        quads, self._quads = self._quads, {}
+        if not quads:
             return ""
-        lines = [f'H time "{self._instant[0]}"^^{DATE_TIME} .\n', "TX .\n"]
+        lines = [f'H time "{self._time}"^^{DATE_TIME} .\n', "TX .\n"]
         for letter, wanted in (("D", -1), ("A", 1)):
             lines += [
                 f"{letter} {s} {p} {o} {g} .\n" if g else f"{letter} {s} {p} {o} .\n"
-                for (s, p, o, g), weight in self._quads.items()
+                for (s, p, o, g), weight in quads.items()
                 if weight * wanted > 0
             ]
-        self._quads = {}
         return "".join([*lines, "TC .\n"])
 
     def _finish(self) -> None:
