@@ -15,8 +15,9 @@ class EventLines(GraphWriter):
 
     >>> import io
     >>> from thalweg.algebra.scope import TRIPLE
+    >>> from thalweg.io.writers import Answer
     >>> out = io.BytesIO()
-    >>> EventLines(out, TRIPLE).statements(
+    >>> EventLines(out, TRIPLE, Answer(stream="")).statements(
     ...     Statements(["1970-01-01T00:00:00Z"], ["-"], [None], [["<a:s>"], ["<a:p>"], ["<a:o>"]], [0])
     ... )
     >>> out.getvalue().decode()

@@ -62,7 +62,7 @@ class RdfPatch(GraphWriter):
         return "".join(done)
 
     def _events(self, statements: Statements, events: Sequence[int]) -> str:
-        """Transactions of events. A delete and the insert after it at one time are an update, and so one transaction."""
+        """Transactions of events. A delete and the insert after it at one time are an update: one transaction."""
         rows = zip(
             *(events, statements.times, statements.op, statements.graphs, *statements.triples), strict=True
         )
@@ -70,7 +70,12 @@ class RdfPatch(GraphWriter):
         for (event, time, sign), same in groupby(rows, lambda row: row[:3]):
             found = {(s, p, o, graph): 1 if sign == "+" else -1 for _, _, _, graph, s, p, o in same}
             goes_on = (event, sign) == self._event  # the rows of an event may come in parts
-            updates = sign == "+" and time == self._time and self._event[1] == "-" and found.keys().isdisjoint(self._quads)
+            updates = (
+                sign == "+"
+                and time == self._time
+                and self._event[1] == "-"
+                and found.keys().isdisjoint(self._quads)
+            )
             if not (goes_on or updates):
                 done.append(self._transaction())
             self._time, self._event = time, (event, sign)

@@ -129,17 +129,23 @@ class TriG(GraphWriter):
     def _text(self, statements: Statements) -> str:
         # Prefixes are declared anew in what is added to a file: whoever wrote its beginning used others.
         names = self._names = self._names or Names(self.answer.prefixes)
-        times, graphs = statements.times, statements.graphs
-        stream, timed = self.answer.stream, self.answer.timed
-        found: dict[tuple[str, str], list[Triple]] = {}
-        for time, graph, *triple in zip(times, graphs, *statements.triples, strict=True):
-            key = (time, graph or name_of(stream, time)) if timed else ("", graph or "")
-            found.setdefault(key, []).append(triple)
-        text = "".join(_graph(names, time, graph, rows) for (time, graph), rows in found.items())
+        stream = self.answer.stream
+        rows = zip(statements.times, statements.graphs, *statements.triples, strict=True)
+        parts: list[tuple[str, str, Sequence[Triple]]]
+        if not self.answer.timed:  # in their order: the times of graphs stand beside the graphs
+            parts = [
+                ("", graph or "", [row[2:] for row in same]) for graph, same in groupby(rows, itemgetter(1))
+            ]
+        else:
+            found: dict[tuple[str, str], list[Triple]] = {}
+            for time, graph, *triple in rows:
+                found.setdefault((time, graph or name_of(stream, time)), []).append(triple)
+            parts = [(time, graph, same) for (time, graph), same in found.items()]
+        text = "".join(_graph(names, time, graph, same) for time, graph, same in parts)
         return names.declarations() + text
 
 
-def _graph(names: Names, time: str, graph: str, rows: list[Triple]) -> str:
+def _graph(names: Names, time: str, graph: str, rows: Sequence[Triple]) -> str:
     if not graph:
         return "".join(blocks(names, rows))
     name = names.term(graph)
