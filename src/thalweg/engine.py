@@ -601,6 +601,9 @@ class Session:
 
     def _reader(self, stream: str, format: str) -> Reader:
         """The reader of pushed graphs, made anew when the queries change."""
+        if format_named(format).has_events:
+            title = format_named(format).title
+            raise UsageError(f"{title} states events, and push takes one graph: read it from a file")
         reader = self._readers.get((stream, format))
         if reader is None or reader.prune is not self.prune():
             reader = self._readers[stream, format] = format_named(format).reader(

@@ -7,6 +7,7 @@ too; it takes ten seconds for each query.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from tests.spark.fakes import (
 )
 from tests.spark.test_failures import engine_processes, kill
 from thalweg.answers import Row
+from thalweg.instants import show_instant
 from thalweg.testing.snapshot import Event, Triple
 
 S, T = "http://ex/s", "http://ex/t"
@@ -229,6 +231,45 @@ def test_kills_at_every_batch_leave_the_rows_of_the_algebra_as_they_are(name: st
     assert len(play.rows) > 0
 
 
+def patch_of(events: Iterable[Event]) -> str:
+    """Events as RDF Patch, a transaction each."""
+    rows = (
+        (
+            event,
+            "".join(
+                f"{'D' if event.op == 'delete' else 'A'} {' '.join(triple)} .\n" for triple in event.triples
+            ),
+        )
+        for event in events
+    )
+    return "".join(f'H time "{show_instant(event.time)}" .\nTX .\n{text}TC .\n' for event, text in rows)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize(
+    "name", ["star", "triangle", "dynamic graph", "by count", "each event", "minus", "graph"]
+)
+def test_deletes_from_files_give_the_same_rows_in_shards_and_after_kills(
+    tmp_path: Path, name: str, shards: int
+) -> None:
+    """Each file is a batch; it is broken off, run, and run again, by new workers."""
+    chance = random.Random(f"{name} {shards}")
+    job = job_of(CASES[name], shards=shards)
+    events, paths = changes(shards), []
+    for number in range(0, len(events), 17):
+        paths.append(tmp_path / f"{number:03}.rdfp")
+        paths[-1].write_text(patch_of(events[number : number + 17]))
+    play = Play(job)
+    for path in paths:
+        new_worker()
+        chunks = chunks_of(job, S, path, piece_bytes=2000, last=False)
+        play.batch(chunks, fail_after=chance.randrange(3), retry=chance.random() < 0.5)
+    whole = tmp_path / "whole.rdfp"
+    whole.write_text(patch_of(events))
+    assert told(play.rows) == told(in_process(job, {S: whole})) == told(pushed(job, events))
+    assert len(play.rows) > 1
+
+
 @pytest.mark.parametrize("name", ["values only", "optional first"])
 def test_rows_without_triples_begin_with_the_first_event_also_if_nothing_of_it_is_kept(name: str) -> None:
     job = job_of(ALGEBRA[name], shards=4)
@@ -321,3 +362,26 @@ def test_the_algebra_goes_on_from_a_checkpoint_on_spark(
         replayed.append(sum(step.observedMetrics["thalweg"]["replayed"] for step in progress))
     assert replayed[0] == 0 < replayed[1]
     assert told(rows) == told(in_process(job_of(text), {S: file}))
+
+
+@pytest.mark.spark
+def test_deletes_of_a_file_go_on_from_a_checkpoint_on_spark(
+    spark: Any, tmp_path: Path, checkpoint: str
+) -> None:
+    import thalweg as tw
+
+    text, folder, rows = CASES["minus"], tmp_path / "patches", []
+    folder.mkdir()
+    events = changes(1)
+    half = len(events) // 2
+    for name, part, end in ("1", events[:half], "false"), ("2", events[half:], "true"):
+        (folder / f"{name}.rdfp").write_text(patch_of(part))
+        for process in engine_processes():
+            kill(process)
+        source = tw.spark.read(spark, str(folder), stream=S, endOfStream=end, settle="0", pieceBytes="1k")
+        found, _ = run_frame(tw.spark.run(source, text, shards=2), checkpoint)
+        rows += found
+        assert found
+    whole = tmp_path / "whole.rdfp"
+    whole.write_text(patch_of(events))
+    assert told(rows) == told(in_process(job_of(text), {S: whole}))

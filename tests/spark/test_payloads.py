@@ -220,3 +220,42 @@ def test_messages_of_one_batch_are_taken_in_the_order_of_their_times() -> None:
     ]
     assert answers[0]["y"] != answers[3]["y"], "labels hold within an event"
     assert (batch.events, batch.clock, session.stats.late) == (4, 9000, 0)
+
+
+def test_a_payload_may_state_events_with_ops_and_times_of_their_own() -> None:
+    lines = b"".join(
+        [
+            b'{"at": 9, "op": "-", "graph": "<a:1> <a:p> 1 ."}\n',
+            b'{"graph": "<a:2> <a:p> 1 ."}\n{"at": 8, "graph": ""}\nbad',
+        ]
+    )
+    arena, chunk, size = read(
+        row(b"<a:0> <a:p> <a:o> .\n", time=7000),
+        row(lines, syntax="jsonl", time=5000, source="topic/0/7"),
+    )
+    assert told(arena, chunk) == [(0, 7000, 1, "<a:0>"), (1, 9000, -1, "<a:1>"), (3, 5000, 1, "<a:2>")]
+    assert chunk.time[chunk.number == 2].tolist() == [8000]
+    assert size == 20 + len(lines)
+    assert [(reject.source, reject.line) for reject in chunk.rejects] == [("topic/0/7", 4)]
+
+
+def test_changes_without_a_time_are_one_update_at_the_time_of_their_payload() -> None:
+    rows = [b'A <a:1> <a:p> "x"', b"A <a:1> <a:p> <a:o>", b"D <a:1> <a:p> <a:o>"]
+    rows += [b"D <a:2> <a:p> <a:o>", b"A <a:2> <a:p> <a:o>", b""]
+    text = b" .\n".join(rows)
+    arena, chunk, _ = read(row(text, syntax="rdfp", time=5000))
+    assert told(arena, chunk) == [(0, 5000, -1, "<a:1>"), (1, 5000, 1, "<a:1>"), (1, 5000, 1, "<a:2>")]
+
+
+def test_events_of_a_payload_without_any_time_are_refused_and_the_others_are_not() -> None:
+    lines = b'{"graph": "<a:1> <a:p> 1 ."}\n{"at": 8, "graph": "<a:2> <a:p> 1 ."}'
+    arena, chunk, _ = read(row(lines, syntax="jsonl", time=None, timed=False))
+    assert told(arena, chunk) == [(0, 8000, 1, "<a:2>")]
+    assert [reject.reason for reject in chunk.rejects] == ["1 event of this payload without a time"]
+
+
+@pytest.mark.parametrize("syntax", ["rdfp", "ru", "jsonl", "jelly"])
+def test_a_format_with_ops_has_no_op_beside_it(syntax: str) -> None:
+    _, chunk, _ = read(row(b"", syntax=syntax, op="insert"))
+    assert "states its ops itself" in chunk.rejects[0].reason
+    assert not len(read(row(b"", syntax=syntax))[1].rejects)

@@ -13,6 +13,7 @@ from thalweg.engine import Session
 from thalweg.errors import UsageError
 from thalweg.io.job import Job
 from thalweg.options import RunOptions
+from thalweg.rdf.formats import FORMATS
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"on_error": "stop"}, 'on_error is "quarantine" or "fail", not \'stop\''),
@@ -42,7 +43,7 @@ def test_a_session_refuses_what_the_options_refuse(wrong: dict[str, Any], messag
         ({"time_predicate": "<>"}, "time_predicate must be an IRI"),
         ({"mode": "graphs", "format": "nt"}, "N-Triples has no named graphs: frame it as triples"),
         ({"mode": "graphs", "format": "turtle"}, "Turtle has no named graphs: frame it as triples"),
-        ({"format": "ttl"}, "format is one of nt, nq, turtle, trig, jsonld, rdfxml, n3, not 'ttl'"),
+        ({"format": "ttl"}, f"format is one of {', '.join(FORMATS)}, not 'ttl'"),
         ({"idle": "soon"}, "'soon' is not a duration: not a duration: 'soon'"),
     ],
 )

@@ -75,7 +75,7 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Format of all files: nt, nq, turtle, trig, jsonld, rdfxml or n3 [by suffix].",
+            help="Format of all files: nt, nq, turtle, trig, jsonld, rdfxml, n3, rdfp, ru, jsonl or jelly [by suffix].",
         ),
     ] = None,
     per_event: Annotated[

@@ -184,6 +184,8 @@ class FileEvents:
         )
         self.statements = 0
         self.blanks = 0
+        self.left_out = 0
+        """Events that are left out without being refused: aborted ones, and those of other streams."""
         self.bytes = 0
         self._batches = self._read()
 
@@ -219,6 +221,7 @@ class FileEvents:
             for chunk in self._chunks(_Lap(source, lap), format, make):
                 self.statements += chunk.statements
                 self.blanks += chunk.blanks
+                self.left_out += chunk.left_out
                 yield self.framer.frame(chunk.later(shift) if shift else chunk)
             if source.rejects:
                 yield EventBatch.empty(stream, self.framer.clock, tuple(source.rejects))

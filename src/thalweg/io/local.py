@@ -71,6 +71,7 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
     outcome.events = session.stats.events
     outcome.triples = sum(source.statements for source in sources.values())
     outcome.quarantined, outcome.late = session.stats.quarantined, session.stats.late
+    outcome.left_out = sum(source.left_out for source in sources.values())
     outcome.seconds = time.perf_counter() - begin
     blanks = sum(source.blanks for source in sources.values())
     conclude(outcome, job, Seen(quarantine, late, begun, coverage.unmatched, blanks))

@@ -37,6 +37,8 @@ class Outcome:
     late: int = 0
     untimed: int = 0
     """Statements of the default graph without a time."""
+    left_out: int = 0
+    """Events that were aborted, or of other streams than those that are read from their files."""
     skipped: int = 0
     """Files of a folder that were left out for their suffix."""
     unread: int = 0
@@ -59,6 +61,7 @@ class Outcome:
         rate = f" ({self.triples / self.seconds:,.0f} triples/s)" if self.seconds > 0 else ""
         more = {
             "statement without a time": self.untimed,
+            "event left out": self.left_out,
             "file skipped": self.skipped,
             "stream unread": self.unread,
             "pattern unmatched": self.unmatched,
@@ -169,6 +172,8 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
             f"left out: {count(outcome.untimed, 'statement')} of the default graph without a time "
             "(--on-error fail refuses them, --time-predicate names the predicate of times)"
         )
+    if outcome.left_out:
+        yield f"left out: {count(outcome.left_out, 'event')}, aborted or of streams that are not read from these files"
     if outcome.skipped:
         suffixes = "its suffix" if outcome.skipped == 1 else "their suffixes"
         yield f"skipped for {suffixes}: {_list(job.skipped())} (read are {readable_suffixes()})"

@@ -76,6 +76,8 @@ class Chunk:
     source: str = ""
     blanks: int = 0
     """Blank nodes in the rows, whether their labels await a scope or not."""
+    left_out: int = 0
+    """Events that are left out without being refused: aborted ones, and those of other streams."""
     refused: bool = False
     """The piece is a document of which nothing could be read: where a piece is an event, this is none."""
     whole: bool = False
@@ -118,6 +120,7 @@ class Chunk:
                 "bnodes": self.bnodes,
                 "unnamed": self.unnamed,
                 "blanks": self.blanks,
+                "left_out": self.left_out,
                 "source": self.source,
                 "refused": self.refused,
                 "whole": self.whole,
@@ -170,6 +173,7 @@ class Chunk:
             rejects=tuple(Reject(**reject) for reject in front["rejects"]),
             unnamed=front["unnamed"],
             blanks=front.get("blanks", 0),
+            left_out=front.get("left_out", 0),
             source=front["source"],
             refused=front.get("refused", False),
             whole=front.get("whole", False),
@@ -200,6 +204,7 @@ class Chunk:
             bnodes=sum(chunk.bnodes for chunk in chunks),
             unnamed=sum(chunk.unnamed for chunk in chunks),
             blanks=sum(chunk.blanks for chunk in chunks),
+            left_out=sum(chunk.left_out for chunk in chunks),
             rejects=tuple(rejects),
         )
 
@@ -209,7 +214,7 @@ class Chunk:
 
     def later(self, shift: int) -> Chunk:
         """The chunk with all times later by so many microseconds."""
-        return replace(self, time=np.where(self.time == NO_TIME, NO_TIME, self.time + shift))
+        return replace(self, time=np.where(self.time <= SAME_TIME, self.time, self.time + shift))
 
     def records(self, arena: Arena) -> bytes:
         """The terms that the chunk needs, from the arena that it was read into."""

@@ -195,6 +195,42 @@ FORMATS = {
         ),
         Format("rdfxml", "RDF/XML", ("application/rdf+xml",), _DOCUMENTS, (".rdf", ".xml", ".owl"), **_EVENT),
         Format("n3", "N3", ("text/n3",), _DOCUMENTS, (".n3",), **_EVENT),
+        Format(
+            "rdfp",
+            "RDF Patch",
+            ("application/rdf-patch", "text/rdf-patch"),
+            "thalweg.rdf.patch:PatchReader",
+            (".rdfp",),
+            has_events=True,
+            sequential=True,
+        ),
+        Format(
+            "ru",
+            "SPARQL Update",
+            ("application/sparql-update",),
+            "thalweg.rdf.update:UpdateReader",
+            (".ru",),
+            has_events=True,
+            sequential=True,
+        ),
+        Format(
+            "jelly",
+            "Jelly",
+            ("application/x-jelly-rdf",),
+            "thalweg.rdf.jelly:JellyReader",
+            (".jelly",),
+            has_events=True,
+            sequential=True,
+        ),
+        Format(
+            "jsonl",
+            "JSON lines",
+            ("application/x-ndjson", "application/jsonl"),
+            "thalweg.rdf.jsonlines:JsonLinesReader",
+            (".jsonl", ".ndjson"),
+            has_events=True,
+            splittable=True,
+        ),
     )
 }
 """All formats that are read, by name."""
@@ -286,8 +322,8 @@ def suffixes() -> list[str]:
 def readable_suffixes() -> str:
     """The suffixes of all files that are read, for messages.
 
-    >>> readable_suffixes()[-30:]
-    '.n3, also with .gz, .zst, .bz2'
+    >>> readable_suffixes()[-27:]
+    ', also with .gz, .zst, .bz2'
     """
     packed = [suffix for suffix in compression_suffixes() if suffix != ".zstd"]
     return f"{', '.join(suffixes())}, also with {', '.join(packed)}"

@@ -17,6 +17,7 @@ from thalweg.rdf.arrivals import Pace, SourceLines
 from thalweg.rdf.chunk import NO_TIME, SAME_TIME, Chunk
 from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.ntriples import scope_of
+from thalweg.rdf.stated import changes
 
 
 class EventFramer:
@@ -51,7 +52,7 @@ class EventFramer:
     def frame(self, chunk: Chunk) -> EventBatch:
         """The events of a chunk."""
         base = self._events
-        first = _changes(chunk.number)
+        first = changes(chunk.number)
         place = np.cumsum(first) - 1
         stated = chunk.time[first]
         leads = stated != SAME_TIME
@@ -149,21 +150,14 @@ class TimestampedFramer(EventFramer):
 
 
 def merged(chunks: Sequence[Chunk]) -> Chunk:
-    """Chunks of events that came together, as one."""
+    """Chunks of events that follow each other or came together, as one."""
     if len(chunks) == 1:
         return chunks[0]
     counts = [int(chunk.number[-1]) + 1 if len(chunk) else 0 for chunk in chunks]
     whole = Chunk.concatenate(chunks)
     bases = np.repeat(np.cumsum([0, *counts[:-1]]), [len(chunk) for chunk in chunks])
     number = np.concatenate([chunk.number for chunk in chunks]) + bases
-    return replace(
-        whole, number=number, rejects=tuple(reject for chunk in chunks for reject in chunk.rejects)
-    )
-
-
-def _changes(column: Ids) -> NDArray[np.bool_]:
-    """Where a value differs from the one before it; the first one does."""
-    return np.concatenate([np.ones(min(column.size, 1), np.bool_), column[1:] != column[:-1]])
+    return replace(whole, number=number)
 
 
 def _in_order(column: Ids) -> bool:

@@ -156,6 +156,7 @@ class _Progress:
         outcome, step = self.outcome, sums["step"]
         outcome.events, outcome.triples = sums["events"], sums["statements"]
         outcome.quarantined, outcome.late, outcome.untimed = sums["rejected"], sums["late"], sums["untimed"]
+        outcome.left_out = sums["left_out"]
         self.sums = sums
         self.steps.write(step.to_json())
         self.meter.update(

@@ -40,16 +40,17 @@ def events(
     """The rows of a streaming frame as events for `run`; `df` may be of Kafka, files, Delta, rate, memory or any other.
 
     `payload` is the column with the RDF text (string or binary), `format` its format: nt, nq, turtle, trig,
-    jsonld, rdfxml or n3. With `time` (a timestamp, integers of milliseconds, or xsd:dateTime texts) a payload is one
-    event; without, each graph in it is one, and the payload states its time (`prov:generatedAtTime`). `stream` is the
-    stream's IRI, or a Column with it: rows of streams that the query does not read are left out. `op` is a column with
-    insert or delete. `source` is a column with where a row came from, for messages; for Kafka it is topic,
-    partition and offset.
+    jsonld, rdfxml or n3; or one that states its events with ops and times of their own: rdfp, ru, jsonl or jelly, of
+    which `time` is the time of those that have none. With `time` (a timestamp, integers of milliseconds, or
+    xsd:dateTime texts) a payload of the other formats is one event; without, each graph in it is one, and the payload
+    states its time (`prov:generatedAtTime`). `stream` is the stream's IRI, or a Column with it: rows of streams that
+    the query does not read are left out. `op` is a column with insert or delete. `source` is a column with where a row
+    came from, for messages; for Kafka it is topic, partition and offset.
 
     Several frames are joined with `unionByName`. The order of rows means nothing within a batch.
     """
     known = format_named(format)
-    if time is None and not known.has_graphs:
+    if time is None and not (known.has_graphs or known.has_events):
         raise UsageError(f"{known.title} has no time: name the column of the time (time=)")
     text = _column(df, payload, "payload")
     kind = df.select(text).schema[0].dataType

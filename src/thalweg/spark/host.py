@@ -40,7 +40,7 @@ ENTRY_SCHEMA = (
     "before binary, chunks binary"
 )
 _READ = ("bytes", "statements", "kept", "sent", "reading")
-_DONE = ("events", "answers", "late", "rejected", "untimed", "blanks")
+_DONE = ("events", "answers", "late", "rejected", "untimed", "left_out", "blanks")
 COUNTS = (*_READ, *_DONE, "replayed", "held", "micros", "engine")
 """Counts of a batch in a shard; `reading`, `micros` (here) and `engine` (a part of that) are microseconds."""
 BITS = 63
@@ -130,6 +130,7 @@ class Host(StatefulProcessor):
             "late": len(result.late),
             "rejected": len(result.rejects),
             "untimed": result.untimed,
+            "left_out": result.left_out,
             "blanks": result.blanks,
             "replayed": replayed,
             "held": result.held,

@@ -40,6 +40,8 @@ class Step:
     quarantined: int
     untimed: int
     """Statements of the default graph without a time; they were left out."""
+    left_out: int
+    """Events that were aborted, or of other streams than that of their file or payload."""
     blanks: int
     """Blank nodes in the triples that were kept."""
     matched: int
@@ -99,6 +101,7 @@ def step_of(progress: Any) -> Step | None:
         # What the reader refuses is handed to the engine, which counts it with its own.
         quarantined=counts.get("rejected", 0),
         untimed=counts.get("untimed", 0),
+        left_out=counts.get("left_out", 0),
         blanks=counts.get("blanks", 0),
         matched=counts.get("matched", 0),
         begun=counts.get("begun", 0),

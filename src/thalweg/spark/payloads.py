@@ -1,14 +1,13 @@
 """Payloads: rows of any frame, each with a text of RDF, become a chunk of events.
 
 A payload with a time of its own is one event. In one without, each graph is an event, and the payload states its time.
-All texts of a format are read at once.
+All texts of a format are read at once. Formats that state their events are read payload by payload.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +16,21 @@ from thalweg.instants import checked_instant, instant
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
-from thalweg.rdf.formats import format_named
+from thalweg.rdf.formats import FORMATS, format_named
 from thalweg.rdf.prune import Prune
+from thalweg.rdf.stated import OPS, at_one_time, changes, one_graph, shown
 from thalweg.rdf.texts import ended
+from thalweg.rdf.timestamped import merged
 
-OPS = {None: 1, "insert": 1, "+": 1, "delete": -1, "-": -1}
-_SHOWN = 500
+
+class _Payload(NamedTuple):
+    """A payload that states its events."""
+
+    syntax: str
+    stream: str
+    source: str
+    text: bytes
+    time: int
 
 
 @dataclass
@@ -35,6 +43,8 @@ class _Taken:
     ops: list[int] = field(default_factory=list)
     kinds: dict[tuple[str, bool], list[int]] = field(default_factory=dict)
     """The payloads of each format, those with a time apart from the others."""
+    stated: list[_Payload] = field(default_factory=list)
+    """Payloads of formats that state their events."""
     rejects: list[Reject] = field(default_factory=list)
 
     def add(self, row: dict[str, Any]) -> None:
@@ -45,12 +55,19 @@ class _Taken:
                 raise ValueError("there is no stream")
             if row["payload"] is None:
                 raise ValueError("there is no payload")
+            if row["op"] is not None and FORMATS[row["syntax"]].has_events:
+                raise ValueError(
+                    f"{FORMATS[row['syntax']].title} states its ops itself: there is no op beside it"
+                )
             time, op = _time(row), OPS[row["op"]]
         except (ValueError, KeyError) as wrong:
             reason = (
                 f"op is insert or delete, not {row['op']!r}" if isinstance(wrong, KeyError) else str(wrong)
             )
-            self.rejects.append(Reject(source, 0, 0, reason, _shown(row["payload"])))
+            self.rejects.append(Reject(source, 0, 0, reason, shown(row["payload"] or b"")))
+            return
+        if FORMATS[row["syntax"]].has_events:
+            self.stated.append(_Payload(row["syntax"], row["stream"], source, bytes(row["payload"]), time))
             return
         self.kinds.setdefault((row["syntax"], bool(row["timed"])), []).append(len(self.texts))
         self.texts.append(ended(row["payload"]))
@@ -60,8 +77,8 @@ class _Taken:
 
     def refuse_untimed(self, payload: int, reason: str) -> None:
         """Refuse a payload that was taken, or a graph of it, for it has no time."""
-        shown = _shown(self.texts[payload])
-        self.rejects.append(Reject(self.sources[payload], 0, 0, reason, shown, "untimed"))
+        text = shown(self.texts[payload])
+        self.rejects.append(Reject(self.sources[payload], 0, 0, reason, text, "untimed"))
 
 
 @dataclass
@@ -82,6 +99,26 @@ def read_payloads(prune: Prune, options: RunOptions, batch: pa.RecordBatch) -> t
     for row in batch.to_pylist():
         taken.add(row)
     arena = Arena()
+    stated = [_stated(prune, options, arena, payload) for payload in taken.stated]
+    whole = merged([_events(prune, options, arena, taken), *stated])
+    size = sum(map(len, taken.texts)) + sum(len(payload.text) for payload in taken.stated)
+    return arena, whole, size
+
+
+def _stated(prune: Prune, options: RunOptions, arena: Arena, payload: _Payload) -> Chunk:
+    """The events that a payload states; those without a time have that of the payload, or are refused."""
+    format = FORMATS[payload.syntax]
+    reader = options.reader_for(format, arena, prune, source=payload.source, stream=payload.stream)
+    chunk, untimed = at_one_time(reader.read(payload.text), payload.time)
+    if untimed:
+        reason = f"{untimed} event{'s' * (untimed > 1)} of this payload without a time"
+        reject = Reject(payload.source, 0, 0, reason, shown(payload.text), "untimed")
+        chunk = replace(chunk, rejects=(*chunk.rejects, reject))
+    return replace(chunk, lines=0, source="")
+
+
+def _events(prune: Prune, options: RunOptions, arena: Arena, taken: _Taken) -> Chunk:
+    """The events of payloads that are graphs."""
     found = _read(prune, options, arena, taken)
     payload, chunk = found.payload, found.rows
     known = np.array(taken.times, np.int64)
@@ -90,7 +127,7 @@ def read_payloads(prune: Prune, options: RunOptions, batch: pa.RecordBatch) -> t
     key = np.where(timed, 0, chunk.g)[member]
     order = np.lexsort((key, payload[member]))
     member, key = member[order], key[order]
-    begins = _changes(payload[member]) | _changes(key)
+    begins = changes(payload[member]) | changes(key)
     stamps = _stamps(chunk, payload, np.flatnonzero((chunk.time != NO_TIME) & ~timed))
     times = np.empty(int(np.count_nonzero(begins)), np.int64)
     for k, (number, graph) in enumerate(
@@ -110,15 +147,15 @@ def read_payloads(prune: Prune, options: RunOptions, batch: pa.RecordBatch) -> t
     # An event without data has a row without any.
     rows = np.flatnonzero((data[member] | (begins & ~filled[event])) & (times[event] != NO_TIME))
     event, member = event[rows], member[rows]
-    number = np.cumsum(_changes(event)) - 1
+    number = np.cumsum(changes(event)) - 1
     s, p, o = (np.where(data[member], column[member], 0) for column in (chunk.s, chunk.p, chunk.o))
     # One without any triple, wanted or not, counts in no window: it has no op.
     ops = np.where(found.statements != 0, np.array(taken.ops, np.int64), 0)
-    whole = Chunk(
+    return Chunk(
         statements=chunk.statements,
         lines=0,
         number=number,
-        g=_one_graph(chunk.g[member], s, number),
+        g=one_graph(chunk.g[member], s, number),
         s=s,
         p=p,
         o=o,
@@ -128,7 +165,6 @@ def read_payloads(prune: Prune, options: RunOptions, batch: pa.RecordBatch) -> t
         blanks=chunk.blanks,
         op=chunk.op[member] * ops[payload[member]],
     )
-    return arena, whole, sum(map(len, taken.texts))
 
 
 def _read(prune: Prune, options: RunOptions, arena: Arena, taken: _Taken) -> _Found:
@@ -179,22 +215,3 @@ def _stamps(chunk: Chunk, payload: Ids, rows: Ids) -> dict[tuple[int, int], int]
     """The times that payloads state of their graphs; the last one counts."""
     pairs = zip(payload[rows].tolist(), chunk.s[rows].tolist(), strict=True)
     return dict(zip(pairs, chunk.time[rows].tolist(), strict=True))
-
-
-def _one_graph(g: Ids, s: Ids, number: Ids) -> Ids:
-    """The graph of each event, where all of its triples are in one."""
-    if not g.size:
-        return g
-    first = np.flatnonzero(_changes(number))
-    least = np.minimum.reduceat(np.where(s != 0, g, np.iinfo(np.int64).max), first)
-    most = np.maximum.reduceat(np.where(s != 0, g, np.iinfo(np.int64).min), first)
-    return np.where(least == most, least, 0)[number]
-
-
-def _changes(column: Ids) -> np.ndarray:
-    """Where a value differs from the one before it; the first one does."""
-    return np.concatenate([np.ones(min(column.size, 1), np.bool_), column[1:] != column[:-1]])
-
-
-def _shown(text: Sequence[int] | bytes | None) -> str:
-    return bytes(text or b"")[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN]

@@ -171,10 +171,10 @@ def run_files(
     """Run a query over files to their end; `out` gets the rows of each batch in order.
 
     `streams` gives the path of each stream's files. `progress` gets, after every batch, sums so far: bytes,
-    statements, kept, sent, results, events, late, rejected, untimed, blanks, replayed, batches, `matched` and `begun`
-    (as in `Step`), then the seconds of the batch and, as `step`, all that is known of it. `source` holds options of
-    `format("rdf")`. Without a checkpoint directory a temporary one is used. The shares of shards are chosen by samples
-    of the files, unless `sizes` are given. `options` are those of the run, and `more` replaces some of them.
+    statements, kept, sent, results, events, late, rejected, untimed, left_out, blanks, replayed, batches, `matched` and
+    `begun` (as in `Step`), then the seconds of the batch and, as `step`, all that is known of it. `source` has options
+    of `format("rdf")`. Without a checkpoint directory a temporary one is used. The shares of shards are chosen by
+    samples of the files, unless `sizes` are given. `options` are those of the run, and `more` replaces some of them.
 
     With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
     When `stop` returns True, the run ends between two batches: rows that `out` has got are committed, no others
@@ -289,6 +289,7 @@ def watch(
         "late",
         "quarantined",
         "untimed",
+        "left_out",
         "blanks",
         "replayed",
     )

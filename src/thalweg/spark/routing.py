@@ -54,7 +54,7 @@ class Router:
                 for wanted, place, decided in places:
                     mine |= wanted & (place == self._place_of(decided, shard))
                 yield Parcel(shard, self.shares.stream_of(stream, channel), _share(said, mode, mine))
-                said = replace(chunk, rejects=(), unnamed=0, blanks=0)
+                said = replace(chunk, rejects=(), unnamed=0, blanks=0, left_out=0)
 
     def _places(
         self, stream: str, mode: str, channel: int, chunk: Chunk, arena: Arena

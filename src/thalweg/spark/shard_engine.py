@@ -113,6 +113,8 @@ class BatchResult:
     events: int = 0
     untimed: int = 0
     """Statements of the default graph without a time."""
+    left_out: int = 0
+    """Events that were aborted, or of other streams."""
     blanks: int = 0
     """Blank nodes in the rows that came."""
     held: int = 0
@@ -209,6 +211,7 @@ class ShardEngine:
         last = arrivals[-1].last
         chunks = [Chunk.unpack(arrival.chunk, self.session.arena) for arrival in arrivals]
         self.result.blanks += sum(chunk.blanks for chunk in chunks)
+        self.result.left_out += sum(chunk.left_out for chunk in chunks)
         self.result.untimed += sum(chunk.unnamed for chunk in chunks) if mode == GRAPHS else 0
         batches = []
         # What the framer still holds stays in the arena meanwhile.

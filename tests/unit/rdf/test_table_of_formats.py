@@ -71,7 +71,7 @@ def test_a_new_format_is_one_entry_and_one_class(tabs: Format, tmp_path: Path) -
         *((0, "<a:1>"), (1000, "<a:3>"), (2000, "<a:5>")),
         (9000, "<a:7>"),
     ]
-    with pytest.raises(UsageError, match="one of nt, nq, turtle, trig, jsonld, rdfxml, n3, tab, not 'x'"):
+    with pytest.raises(UsageError, match=r"one of nt, nq, turtle, .*, tab, not 'x'"):
         format_named("x")
     assert ".tab" in readable_suffixes()
 
@@ -176,7 +176,7 @@ def test_a_pushed_graph_has_the_name_that_its_quads_have() -> None:
     assert named == [(1000, "<a:g>"), (2000, "<a:other>"), (3000, None), (3000, None), (4000, "<a:g>")]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [name for name, format in FORMATS.items() if not format.has_events])
 def test_texts_that_are_read_at_once_are_those_that_are_read_alone(name: str) -> None:
     texts = {
         **dict.fromkeys(("nt", "nq", "turtle", "trig", "n3"), b"<a:s> <a:p> <a:o>."),
@@ -218,5 +218,5 @@ def test_the_command_reads_all_files_of_a_folder_as_the_format_that_it_is_given(
     refused = thalweg("run", "all.rq", "--stream", f"{S}=data", "--format", "ttl")
     assert (refused.code, refused.lines) == (
         2,
-        ["format is one of nt, nq, turtle, trig, jsonld, rdfxml, n3, not 'ttl'"],
+        [f"format is one of {', '.join(FORMATS)}, not 'ttl'"],
     )
