@@ -1,6 +1,7 @@
 """The logical form of a query: what every front end produces and every plan begins with."""
 
 from thalweg.algebra.nodes import (
+    Aggregate,
     Ask,
     Bgp,
     Construct,
@@ -10,6 +11,7 @@ from thalweg.algebra.nodes import (
     Extend,
     Filter,
     Fixed,
+    Group,
     Join,
     LeftJoin,
     Minus,
@@ -24,6 +26,7 @@ from thalweg.algebra.terms import Const, Pattern, Term, Var
 from thalweg.algebra.windows import Count, Now, Range, Report, Unbounded, Window
 
 __all__ = [
+    "Aggregate",
     "Ask",
     "Bgp",
     "Const",
@@ -35,6 +38,7 @@ __all__ = [
     "Extend",
     "Filter",
     "Fixed",
+    "Group",
     "Join",
     "LeftJoin",
     "Minus",

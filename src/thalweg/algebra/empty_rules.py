@@ -14,6 +14,7 @@ from thalweg.algebra.nodes import (
     Extend,
     Filter,
     Fixed,
+    Group,
     Join,
     LeftJoin,
     Minus,
@@ -68,7 +69,9 @@ def propagate_empty(root: Node) -> Node:
                     return Empty(node, first.reason if isinstance(first, Empty) else "")
                 if len(kept) < len(node.inputs) and scope_of(Union(kept)).possible == scope_of(node).possible:
                     return kept[0] if len(kept) == 1 else Union(kept)
-            case Filter() | Extend() | Fixed():
+            case Group() if not node.keys:
+                pass  # there is a group, of no solutions
+            case Filter() | Extend() | Fixed() | Group():
                 if isinstance(node.input, Empty):
                     return Empty(replace(node, input=node.input.input), node.input.reason)
         return node

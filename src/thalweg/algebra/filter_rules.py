@@ -13,6 +13,7 @@ from thalweg.algebra.nodes import (
     Exists,
     Extend,
     Filter,
+    Group,
     Join,
     LeftJoin,
     Minus,
@@ -152,6 +153,10 @@ def _pushed(node: Filter) -> Node:
                 return replace(below, right=over(below.right))
         case Extend():
             if below.name not in used:
+                return replace(below, input=over(below.input))
+        case Group():
+            # All solutions of a group have the same keys.
+            if used and used.issubset(below.keys):
                 return replace(below, input=over(below.input))
         case Project() | Distinct():
             # Inside EXISTS the condition may use variables of the outer group, which a sub-SELECT does not see.

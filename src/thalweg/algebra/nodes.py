@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from thalweg.algebra.expressions import Expression
-from thalweg.algebra.terms import Const, Pattern, Var
+from thalweg.algebra.terms import Const, Pattern, Var, quoted
+
+AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,48 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A set function over the values of a variable in a group; over whole solutions where there is no variable.
+
+    >>> print(Aggregate("COUNT", None, distinct=True))
+    COUNT(DISTINCT *)
+    """
+
+    function: str
+    argument: str | None
+    distinct: bool = False
+    separator: str = " "
+
+    def __post_init__(self) -> None:
+        if self.function not in AGGREGATES:
+            raise ValueError(f"unknown aggregate {self.function!r}")
+        if self.argument is None and self.function != "COUNT":
+            raise ValueError(f"{self.function} needs an argument")
+
+    def __str__(self) -> str:
+        of = "*" if self.argument is None else str(Var(self.argument))
+        joined = f"; SEPARATOR={quoted(self.separator)}" if self.function == "GROUP_CONCAT" else ""
+        return f"{self.function}({'DISTINCT ' if self.distinct else ''}{of}{joined})"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The groups of the input's solutions by the values of keys, each with its aggregates.
+
+    Solutions that leave a key unbound are one group. Without keys there is one group, also of no solutions.
+    """
+
+    input: Node
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+    def __post_init__(self) -> None:
+        names = [*self.keys, *(name for name, _ in self.aggregates)]
+        if len(set(names)) != len(names):
+            raise ValueError("a group has each key and each aggregate once")
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One solution that binds nothing, while the input has some."""
 
@@ -175,7 +219,7 @@ class Construct:
 
 
 Leaf = Bgp | Values
-Unary = Filter | Extend | Fixed | Empty | Project | Distinct | Ask | Construct
+Unary = Filter | Extend | Fixed | Empty | Project | Distinct | Group | Ask | Construct
 Node = Leaf | Unary | Join | LeftJoin | Union | Minus | Exists
 N = TypeVar("N", bound=Node)
 
@@ -216,9 +260,9 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def spine(node: Node) -> Iterator[Node]:
-    """A node and what is below it, down to the first node that has not exactly one input."""
+    """A node and what is below it, down to the first node that has not exactly one input, or makes groups of it."""
     yield node
-    while len(inputs := children(node)) == 1:
+    while not isinstance(node, Group) and len(inputs := children(node)) == 1:
         (node,) = inputs
         yield node
 

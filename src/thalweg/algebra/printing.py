@@ -14,6 +14,7 @@ from thalweg.algebra.nodes import (
     Extend,
     Filter,
     Fixed,
+    Group,
     LeftJoin,
     Node,
     Project,
@@ -22,6 +23,7 @@ from thalweg.algebra.nodes import (
     spine,
 )
 from thalweg.algebra.query import Query
+from thalweg.algebra.terms import Var
 
 _FEW_ROWS = 3
 
@@ -89,7 +91,7 @@ def describe(node: Node) -> str:
         case Filter():
             return f"{name} {node.condition}"
         case Extend():
-            return f"{name} ?{node.name} := {node.expression}"
+            return f"{name} {Var(node.name)} := {node.expression}"
         case Fixed():
             return f"{name} " + ", ".join(f"?{variable} = {value}" for variable, value in node.values)
         case LeftJoin() if node.condition is not None:
@@ -101,6 +103,9 @@ def describe(node: Node) -> str:
             return f"{name}: {node.reason}"
         case Project():
             return name + "".join(f" ?{variable}" for variable in node.names)
+        case Group():
+            keys = " ".join(str(Var(key)) for key in node.keys) or "nothing"
+            return f"{name} by {keys}" + "".join(f", {one}" for _, one in node.aggregates)
         case Values():
             shown = "; ".join(
                 " ".join("UNDEF" if v is None else str(v) for v in row) for row in node.rows[:_FEW_ROWS]

@@ -16,6 +16,7 @@ from thalweg.algebra.nodes import (
     Extend,
     Filter,
     Fixed,
+    Group,
     Join,
     LeftJoin,
     Minus,
@@ -89,6 +90,12 @@ def scope_of(node: Node) -> Scope:
             inner = scope_of(node.input)
             names = tuple(name for name in node.names if name in inner.possible)
             return Scope(names, inner.certain.intersection(names))
+        case Group():
+            inner = scope_of(node.input)
+            keys = tuple(name for name in node.keys if name in inner.possible)
+            counts = {name for name, one in node.aggregates if one.function == "COUNT"}
+            possible = (*keys, *(name for name, _ in node.aggregates))
+            return Scope(possible, inner.certain.intersection(keys).union(counts))
         case Ask():
             return Scope((), frozenset())
         case Construct():

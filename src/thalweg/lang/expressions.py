@@ -43,8 +43,8 @@ _AGGREGATE = "Aggregate_"
 class ExpressionReader:
     """Reads the expressions of one query.
 
-    `group` gives the logical tree of the group of an EXISTS. `extensions` are functions beyond the casts: their IRIs,
-    with how many arguments they take.
+    `group` gives the logical tree of the group of an EXISTS, `aggregate` the variable that has the value of an aggregate.
+    `extensions` are functions beyond the casts: their IRIs, with how many arguments they take.
     """
 
     def __init__(
@@ -53,10 +53,12 @@ class ExpressionReader:
         prologue: Prologue,
         group: Callable[[CompValue], Any],
         extensions: Mapping[str, int] | None = None,
+        aggregate: Callable[[CompValue], Expression] | None = None,
     ) -> None:
         self.query = query
         self.prologue = prologue
         self.group = group
+        self.aggregate = aggregate
         self.arities = dict.fromkeys(CASTS, 1) | dict(extensions or {})
 
     def read(self, tree: Any, at: int = 0) -> Expression:
@@ -85,8 +87,9 @@ class ExpressionReader:
         if name.startswith(_BUILTIN):
             return self._built_in(tree, depth)
         if name.startswith(_AGGREGATE):
-            aggregate = {"GroupConcat": "GROUP_CONCAT"}.get(name[len(_AGGREGATE) :], name[len(_AGGREGATE) :])
-            self.query.refuse(f"{aggregate.upper()} and other aggregates are not supported yet", at)
+            if self.aggregate is None:
+                self.query.fail("an aggregate cannot stand here", at)
+            return self.aggregate(tree)
         if name == "Function":
             return self._function(tree, depth)
         return Constant(self.prologue.constant(tree, at))

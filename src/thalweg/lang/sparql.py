@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from rdflib.plugins.sparql.parserutils import CompValue
 
@@ -12,6 +12,7 @@ from thalweg.algebra import expressions
 from thalweg.algebra.conditions import conjuncts
 from thalweg.algebra.expressions import Call, Expression, Variable, exists_in
 from thalweg.algebra.nodes import (
+    Aggregate,
     Ask,
     Bgp,
     Construct,
@@ -32,13 +33,12 @@ from thalweg.algebra.scope import mentioned, scope_of
 from thalweg.algebra.terms import Const, Var
 from thalweg.lang.expressions import ExpressionReader
 from thalweg.lang.grammar import PlacedVariable
+from thalweg.lang.grouping import Grouping, has_aggregate
 from thalweg.lang.names import Prologue
 from thalweg.lang.patterns import PatternReader, joined
 from thalweg.lang.text import QueryText
 
 _MODIFIERS = {
-    "groupby": "GROUP BY",
-    "having": "HAVING",
     "orderby": "ORDER BY",
     "limitoffset": "LIMIT or OFFSET",
 }
@@ -77,7 +77,8 @@ class QueryReader:
         self.default = default
         self.patterns = PatternReader(query, prologue)
         functions = {name: 0 for name in _OF_EVENT if name != "NOW"}
-        self.expressions = ExpressionReader(query, prologue, lambda group: group, functions)
+        self.expressions = ExpressionReader(query, prologue, lambda group: group, functions, self._aggregate)
+        self._grouping: Grouping | None = None
         self._marks = 0
 
     def read(self, tree: CompValue) -> Node:
@@ -94,7 +95,7 @@ class QueryReader:
             return self._construct(tree)
         if tree.name == "AskQuery":
             self._refuse_modifiers(tree)
-            return Ask(self._with_values(self._group(tree.where, self.default), tree))
+            return Ask(self._modified(self._group(tree.where, self.default), tree, [], self.default))
         return self._select(tree, self.default)
 
     # The forms of a query
@@ -106,17 +107,19 @@ class QueryReader:
 
     def _select(self, tree: CompValue, source: int | None) -> Node:
         self._refuse_modifiers(tree)
-        node = self._with_values(self._group(tree.where, source), tree)
-        names: list[str] = []
+        below = self._group(tree.where, source)
+        known, names = set(scope_of(below).possible), list[str]()
+        made: list[tuple[str, CompValue]] = []
         for column in tree.projection or ():
             if column.var is not None:
                 names.append(str(column.var))
                 continue
             name = str(column.evar)
-            if name in scope_of(node).possible or name in names:
+            if name in known or name in names:
                 self.query.fail(f"?{name} has a value already: AS needs a new variable", column.evar.at)
-            node = self._extended(node, name, column.expr, source)
+            made.append((name, column))
             names.append(name)
+        node = self._modified(below, tree, made, source)
         if tree.projection is None:
             names = visible(node)
         node = Project(node, tuple(dict.fromkeys(names)))
@@ -125,7 +128,7 @@ class QueryReader:
 
     def _construct(self, tree: CompValue) -> Node:
         self._refuse_modifiers(tree)
-        node = self._with_values(self._group(tree.where, self.default), tree)
+        node = self._modified(self._group(tree.where, self.default), tree, [], self.default)
         runs = list(tree.template or ())
         if tree.where.name == _SHORT:
             runs = [run for part in tree.where.part for run in part.triples]
@@ -137,6 +140,100 @@ class QueryReader:
 
     def _with_values(self, node: Node, tree: CompValue) -> Node:
         return joined([node, self._values(tree.valuesClause)]) if tree.valuesClause is not None else node
+
+    # Modifiers (18.2.4 and 18.2.5): groups, HAVING, VALUES, expressions of SELECT
+
+    def _modified(
+        self, node: Node, tree: CompValue, made: Sequence[tuple[str, CompValue]], source: int | None
+    ) -> Node:
+        """The solutions of a query's group with its groups, conditions on them, and new columns."""
+        outer, self._grouping = self._grouping, None
+        places = [*((tree[key] for key in ("having",) if key in tree)), *(column for _, column in made)]
+        if "groupby" in tree or any(map(has_aggregate, places)):
+            node, self._grouping = self._grouped(node, tree, source)
+        conditions = [
+            (self._of_group(one, one.at), one) for one in (tree.having.condition if "having" in tree else ())
+        ]
+        columns = [(name, self._of_group(column.expr, column.at, made), column) for name, column in made]
+        if self._grouping is not None:
+            grouping, self._grouping = self._grouping, None
+            for column in tree.projection or ():
+                if column.var is not None and str(column.var) not in {*grouping.keys, *(n for n, _ in made)}:
+                    self._refuse_ungrouped(str(column.var), column.var.at)
+            if tree.name == "SelectQuery" and tree.projection is None:
+                self.query.fail("SELECT * cannot stand with GROUP BY: name the keys and aggregates", tree.at)
+            if tree.valuesClause is None:
+                columns, conditions = grouping.name_columns(columns, conditions)
+            node = grouping.node(node, lambda below, one: self._marked(below, one, source))
+        for condition, one in conditions:
+            node = self._conditions(node, condition, self.query.place(one.at), source)
+        node = self._with_values(node, tree)
+        for name, expression, column in columns:
+            if name in scope_of(node).possible:
+                self.query.fail(f"?{name} has a value already: AS needs a new variable", column.evar.at)
+            node, expression = self._marked(node, expression, source)
+            node = Extend(node, name, expression)
+        self._grouping = outer
+        return node
+
+    def _grouped(self, node: Node, tree: CompValue, source: int | None) -> tuple[Node, Grouping]:
+        """The solutions with the keys of GROUP BY."""
+        keys: list[str] = []
+        for one in tree.groupby.condition if "groupby" in tree else ():
+            if isinstance(one, PlacedVariable):
+                keys.append(str(one))
+                continue
+            written = one.expr if one.name == "GroupAs" else one
+            expression = self._expression(written, one.at)
+            name = str(one.var) if one.name == "GroupAs" and one.var is not None else f"_:({expression})"
+            if name in scope_of(node).possible:
+                if name.startswith("_:"):
+                    continue
+                self.query.fail(f"?{name} has a value already: AS needs a new variable", one.at)
+            node, expression = self._marked(node, expression, source)
+            node = Extend(node, name, expression)
+            keys.append(name)
+        return node, Grouping(tuple(dict.fromkeys(keys)))
+
+    def _of_group(self, tree: Any, at: int, made: Sequence[tuple[str, CompValue]] = ()) -> Expression:
+        """An expression of SELECT or HAVING; of groups, it has keys, aggregates and new columns only."""
+        expression = self._expression(tree, at)
+        if self._grouping is not None:
+            known = {*self._grouping.keys, *self._grouping.aggregates, *(name for name, _ in made)}
+            for one in expressions.walk(expression):
+                if isinstance(one, Variable) and one.name not in known:
+                    if not one.name.startswith(expressions.INTERNAL):
+                        self._refuse_ungrouped(one.name, at)
+        return expression
+
+    def _refuse_ungrouped(self, name: str, at: int) -> NoReturn:
+        self.query.fail(
+            f"?{name} is no key of GROUP BY: of a group, only keys and aggregates have a value. "
+            f"Add ?{name} to GROUP BY, or write SAMPLE(?{name})",
+            at,
+        )
+
+    def _aggregate(self, tree: CompValue) -> Expression:
+        """The variable that has the value of an aggregate."""
+        grouping = self._grouping
+        if grouping is None or grouping.inside:
+            self.query.fail(
+                "an aggregate cannot stand here: it is for SELECT, HAVING and ORDER BY"
+                if grouping is None
+                else "an aggregate cannot stand inside another one",
+                tree.at,
+            )
+        function = tree.name.removeprefix("Aggregate_")
+        function = "GROUP_CONCAT" if function == "GroupConcat" else function.upper()
+        distinct = isinstance(tree.distinct, str) and tree.distinct.upper() == "DISTINCT"
+        separator = " " if tree.separator is None else str(tree.separator)
+        if isinstance(tree.vars, str) and not isinstance(tree.vars, PlacedVariable) and tree.vars == "*":
+            return grouping.variable(Aggregate(function, None, distinct))
+        grouping.inside = True
+        argument = self._expression(tree.vars, tree.at)
+        grouping.inside = False
+        name = grouping.argument(argument)
+        return grouping.variable(Aggregate(function, name, distinct, separator))
 
     # Groups (18.2.2.2 to 18.2.2.8)
 
@@ -268,8 +365,13 @@ class QueryReader:
     # Expressions
 
     def _filtered(self, node: Node, part: CompValue, source: int | None) -> Node:
-        line, column = self.query.place(part.at)
         condition = self._expression(part.expr, part.at)
+        return self._conditions(node, condition, self.query.place(part.at), source)
+
+    def _conditions(
+        self, node: Node, condition: Expression, place: tuple[int, int], source: int | None
+    ) -> Node:
+        line, column = place
         rest: list[Expression] = []
         for one in map(_not_exists, conjuncts(condition)):
             if isinstance(one, expressions.Exists):

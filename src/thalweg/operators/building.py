@@ -12,6 +12,7 @@ from thalweg.algebra.query import Query
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.expressions.values import FALSE, TRUE
 from thalweg.operators.cogroup import CoGroupRows
+from thalweg.operators.groups import GroupRows
 from thalweg.operators.rows import (
     CompatibleRows,
     ComputeRows,
@@ -162,6 +163,8 @@ def operator_of(node: Physical, query: Query, arena: Arena) -> Operator:
             return CoGroupRows([len(one.names) for one in node.inputs], node.rules, node.key, (false, true))
         case physical.Distinct():
             return DistinctRows(width)
+        case physical.Group():
+            return GroupRows(node.key, node.aggregates, arena, implicit=node.start is not None)
         case physical.Template():
             lead = sum(name.startswith(INTERNAL) for name in node.names)
             return ConstructTriples(Template(query, node.input.names[lead:], arena), lead)

@@ -26,16 +26,18 @@ from thalweg.algebra.nodes import (
 )
 from thalweg.algebra.query import Query
 from thalweg.algebra.scope import TRIPLE, mentioned, scope_of
-from thalweg.algebra.terms import Const
+from thalweg.algebra.terms import Const, Var
 from thalweg.errors import UnsupportedError
 from thalweg.plan.apart import Apart
 from thalweg.plan.physical import (
     EVENT,
+    Aggregation,
     CoGroup,
     Compute,
     Constants,
     Distinct,
     Expand,
+    Group,
     Leaf,
     Merge,
     Physical,
@@ -178,6 +180,8 @@ class _Compiler:
                 return arranged(self.compile(below[0]), (*self.lead, *scope_of(node).possible))
             case nodes.Distinct():
                 return Distinct(self.compile(below[0]))
+            case nodes.Group():
+                return self._grouped(node, self.compile(below[0]))
             case Union():
                 return self._merged([self.compile(one) for one in below])
             case Join():
@@ -237,6 +241,32 @@ class _Compiler:
                 left, right = map(self._basic, place.inputs())
                 return left.joined(right) if left is not None and right is not None else None
         return None
+
+    def _grouped(self, node: nodes.Group, input: Physical) -> Physical:
+        """Groups by the columns of the keys, over the columns of arguments."""
+        if self.lead and not node.keys:
+            raise UnsupportedError(
+                "[NOW] with aggregates and no GROUP BY is not supported: an event without a match would have a row too. "
+                "Add GROUP BY",
+                source="query",
+            )
+        keys = (*self.lead, *(name for name in node.keys if name in input.names))
+        arguments = [one.argument for _, one in node.aggregates if one.argument is not None]
+        every = [name for name in input.names if not Var(name).anonymous and name not in self.lead]
+        if any(one.argument is None and one.distinct for _, one in node.aggregates):
+            arguments += every
+        names = tuple(dict.fromkeys((*keys, *arguments)))
+        places = {name: k for k, name in enumerate(names)}
+        aggregates = []
+        for _, one in node.aggregates:
+            columns = (places[one.argument],) if one.argument is not None else ()
+            if one.argument is None and one.distinct:
+                columns = tuple(places[name] for name in every)
+            whole = one.argument is None
+            aggregates.append(Aggregation(one.function, columns, one.distinct, one.separator, whole))
+        shown = (*keys, *(name for name, _ in node.aggregates))
+        start = None if node.keys else Constants((), ((),))
+        return Group(self._narrowed(input, names), len(keys), tuple(aggregates), shown, start)
 
     # Correlated inputs
 

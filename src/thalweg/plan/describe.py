@@ -6,18 +6,20 @@ from collections.abc import Iterable
 
 from thalweg.algebra.expressions import Expression
 from thalweg.algebra.query import Query
-from thalweg.algebra.terms import Var
+from thalweg.algebra.terms import Var, quoted
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.plan.compile import plan_of
 from thalweg.plan.physical import (
     EVENT,
     NAMES,
+    Aggregation,
     CoGroup,
     Compatible,
     Compute,
     Constants,
     Distinct,
     Expand,
+    Group,
     Physical,
     Rename,
     Scan,
@@ -94,6 +96,12 @@ class Describer:
                 return (f"{name}: {_many(len(node.table.rows), 'row')} of {columns(node.table.names)}",)
             case CoGroup():
                 return (f"{name} by {columns(node.names[: node.key], 'one key')}", *_inputs(node))
+            case Group():
+                made = [
+                    f"{_aggregate(one, node.input.names)} as {Var(column)}"
+                    for one, column in zip(node.aggregates, node.names[node.key :], strict=True)
+                ]
+                return (f"{name} by {columns(node.names[: node.key], 'nothing')}", *made)
             case Template():
                 return (f"{name} of {_many(len(node.triples), 'triple')}",)
         return (name,)
@@ -114,6 +122,12 @@ def columns(names: Iterable[str], none: str = "no columns") -> str:
         if name == EVENT or _INTERNAL not in name
     ]
     return " ".join(shown) or none
+
+
+def _aggregate(one: Aggregation, names: tuple[str, ...]) -> str:
+    of = "*" if one.rows else columns(names[k] for k in one.columns)
+    joined = f"; SEPARATOR={quoted(one.separator)}" if one.function == "GROUP_CONCAT" else ""
+    return f"{one.function}({'DISTINCT ' if one.distinct else ''}{of}{joined})"
 
 
 def _inputs(node: CoGroup) -> list[str]:
@@ -140,6 +154,8 @@ def _state(node: Physical) -> str:
     """What an operator keeps between steps."""
     if isinstance(node, Distinct):
         return "state: each row with its count"
+    if isinstance(node, Group):
+        return f"state by {columns(node.names[: node.key], 'one key')}: {_kept_by_groups(node)}"
     if not isinstance(node, CoGroup):
         return _NO_STATE
     kept: dict[str, list[str]] = {}
@@ -151,6 +167,19 @@ def _state(node: Physical) -> str:
         for what, numbers in kept.items()
     ]
     return f"state by {columns(node.names[: node.key], 'one key')}: {' and '.join(parts)}"
+
+
+def _kept_by_groups(node: Group) -> str:
+    """What groups keep: counts and exact sums, terms in order, sets."""
+    kept = ["the number of rows"]
+    functions = {one.function for one in node.aggregates}
+    if functions & {"SUM", "AVG"}:
+        kept.append("exact sums")
+    if functions & {"MIN", "MAX", "SAMPLE", "GROUP_CONCAT"}:
+        kept.append("terms in order")
+    if any(one.distinct and one.function in ("COUNT", "SUM", "AVG") for one in node.aggregates):
+        kept.append("sets of terms")
+    return ", ".join(kept)
 
 
 def _many(number: int, one: str) -> str:

@@ -16,6 +16,7 @@ from thalweg.plan.physical import (
     CoGroup,
     Constants,
     Distinct,
+    Group,
     Merge,
     Physical,
     Plan,
@@ -27,6 +28,7 @@ from thalweg.plan.physical import (
 )
 
 _TABLE = "a part of the query has solutions without any triple, which only one shard may have"
+_ONE_GROUP = "there is one group of all rows, which only one shard may have"
 _APART = "the parts of the query have no variable in common"
 _NO_KEY = "there is no variable by which all rows that belong together meet"
 _NOT_SHOWN = "no variable that all parts of the query bind is in the answer"
@@ -42,6 +44,8 @@ class _NotTogetherError(Exception):
 def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """Those of some variables that may have a share in the plan of a query; where there are none, the reason."""
     plan = plan_of(query)
+    if any(isinstance(one, Group) and one.start is not None for one in walk(plan.root)):
+        return (), _ONE_GROUP
     if any(isinstance(one, Constants) and one.rows for one in walk(plan.root)):
         return (), _TABLE
     bound = [
@@ -85,9 +89,14 @@ def _columns(node: Physical, plan: Plan, name: str) -> Placing:
         return frozenset.intersection(*(placing for placing in below if placing is not None))
     if isinstance(node, CoGroup):
         return _met(node, below)
-    (placing,) = below
+    placing = below[0]
     assert placing is not None
     match node:
+        case Group():
+            keys = placing & frozenset(range(node.key))
+            if not keys:
+                raise _NotTogetherError
+            return keys
         case Rename():
             return frozenset(k for k, sources in enumerate(node.sources) if sources and sources[0] in placing)
         case Distinct() if isinstance(node.input, Template):

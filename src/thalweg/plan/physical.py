@@ -144,6 +144,31 @@ class Distinct:
 
 
 @dataclass(frozen=True)
+class Aggregation:
+    """An aggregate over a column of the input, or over whole `rows`: all columns of a set of rows, no matter which else."""
+
+    function: str
+    columns: tuple[int, ...]
+    distinct: bool = False
+    separator: str = " "
+    rows: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """The groups of rows by their first columns, `key` of them, each with its aggregates.
+
+    With a `start`, a row without columns from the query's first instant on, there is one group since then.
+    """
+
+    input: Physical
+    key: int
+    aggregates: tuple[Aggregation, ...]
+    names: tuple[str, ...]
+    start: Constants | None = None
+
+
+@dataclass(frozen=True)
 class Template:
     """The triples that a template makes of rows."""
 
@@ -153,7 +178,18 @@ class Template:
 
 
 Physical = (
-    Scan | Constants | Select | Compute | Rename | Compatible | Expand | Merge | CoGroup | Distinct | Template
+    Scan
+    | Constants
+    | Select
+    | Compute
+    | Rename
+    | Compatible
+    | Expand
+    | Merge
+    | CoGroup
+    | Distinct
+    | Group
+    | Template
 )
 
 NAMES: dict[type, str] = {
@@ -167,6 +203,7 @@ NAMES: dict[type, str] = {
     Merge: "union",
     CoGroup: "co-group",
     Distinct: "distinct",
+    Group: "group",
     Template: "template",
 }
 """What people call the operators: in `explain` and in `Session.memory()`."""
@@ -187,6 +224,8 @@ def inputs_of(node: Physical) -> tuple[Physical, ...]:
             return ()
         case Merge() | CoGroup():
             return node.inputs
+        case Group() if node.start is not None:
+            return (node.input, node.start)
     return (node.input,)
 
 

@@ -134,9 +134,15 @@ class Arena:
         sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         if sizes.max() > _MOST_TEXT:
             raise ValueError("a term of more than 4 GiB")
-        joined = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        joined = np.empty(int(sizes.sum()) + 4 * SLACK, dtype=np.uint8)
+        joined[: -4 * SLACK] = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        return self.intern_joined(sizes, joined)
+
+    def intern_joined(self, sizes: Ids, texts: Bytes) -> Ids:
+        """Ids of canonical texts that lie one after the other, with slack behind them; new ones are entered."""
         with self._alone:
-            return self.enter(FrontCoded(np.zeros(len(texts), np.uint8), sizes.astype(np.uint32), joined))[1:]
+            self.reserve(0, int(sizes.sum()) + kernel.RECORD * sizes.size)
+            return self._entered(sizes, texts)[1:]
 
     def find(self, text: bytes) -> int:
         """Id of a canonical text, or 0 if the arena does not have it."""
@@ -301,6 +307,10 @@ class Arena:
         rests[: len(terms.rests)] = terms.rests
         texts = np.empty(total + 4 * SLACK, dtype=np.uint8)
         front_decode(rests, terms.shared, terms.sizes, texts)
+        return self._entered(sizes, texts)
+
+    def _entered(self, sizes: Ids, texts: Bytes) -> Ids:
+        """The ids of texts, behind a first one that is 0; the log has room for all of them."""
         ids = np.zeros(sizes.size + 1, dtype=np.int64)
         pending = np.empty((kernel.PENDING, 4), dtype=np.int64)
         start, at = 0, address_of(texts)

@@ -1,0 +1,307 @@
+"""Ordered multisets of rows: treaps in one table of nodes, with log cost to add and to take away.
+
+A node is a row of cells: children, priority, count, the total of counts below it, then the sort key and the row. The
+key has four cells for each condition: the class of the term, two numbers, and the term's id. The law: rows are in the
+order of the conditions, by class, then by number, and where the class goes by text, by content; rows that are equal
+by all conditions are in the order of the N-Triples texts of their cells. That order is total.
+
+Priorities are random, so that a tree of n nodes is about 2 log n deep whatever the order of arrival (Seidel and Aragon
+1996). Inner functions take addresses, since Numba counts the references to arrays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.kernels.arena import RECORD, find
+from thalweg.kernels.bits import load8, load_half, load_word
+from thalweg.kernels.checking import njit
+from thalweg.kernels.hashing import mixed
+from thalweg.kernels.memory import load64, store64
+
+LEFT, RIGHT, PRIORITY, COUNT, TOTAL, KEY = range(6)
+CONDITION = 4
+"""Cells of a condition: class, number, rest of the number, id."""
+USED, FREE, SPARE, HEAD = range(4)
+"""Cells of the head of a table: nodes that were ever used, the first free one, and how many are free."""
+DEEPEST = 1024
+"""Room for a path: a hundred times the depth that a treap of any size has."""
+
+_UNBOUND, _BLANK, _IRI, _NUMBER, _STRING, _LANG, _BOOLEAN, _DATE_TIME, _DATE, _TIME, _DURATION, _OTHER = (
+    range(12)
+)
+CLASSES = {
+    "unbound": _UNBOUND,
+    "blank": _BLANK,
+    "iri": _IRI,
+    "number": _NUMBER,
+    "string": _STRING,
+    "lang": _LANG,
+    "boolean": _BOOLEAN,
+    "dateTime": _DATE_TIME,
+    "date": _DATE,
+    "time": _TIME,
+    "duration": _DURATION,
+    "other": _OTHER,
+}
+"""Classes of terms in their order."""
+_BY_TEXT = 1 << _BLANK | 1 << _IRI | 1 << _STRING | 1 << _LANG | 1 << _OTHER
+_LESS, _QUOTE, _BACKSLASH = 60, 34, 92
+
+
+@njit(cache=True, nogil=True)
+def _raw(a, a_size, b, b_size):
+    """-1, 0 or 1: the order of two texts by their bytes."""
+    size = min(a_size, b_size)
+    k = np.int64(0)
+    while k + 8 <= size and load_word(a + k) == load_word(b + k):
+        k += 8
+    while k < size:
+        x, y = load8(a + k), load8(b + k)
+        if x != y:
+            return -1 if x < y else 1
+        k += 1
+    return np.int64(a_size > b_size) - np.int64(a_size < b_size)
+
+
+@njit(cache=True, nogil=True)
+def _decoded(at):
+    """The byte that is written at an address of a literal, and how many bytes it is written with."""
+    char = np.int64(load8(at))
+    if char != _BACKSLASH:
+        return char, 1
+    char = np.int64(load8(at + 1))
+    if char == 110:
+        return np.int64(10), 2
+    if char == 114:
+        return np.int64(13), 2
+    if char == 116:
+        return np.int64(9), 2
+    if char == 98:
+        return np.int64(8), 2
+    if char == 102:
+        return np.int64(12), 2
+    if char == 117:  # only control characters are written so
+        value = np.int64(0)
+        for k in range(2, 6):
+            digit = np.int64(load8(at + k))
+            value = value * 16 + (digit - 48 if digit < 58 else (digit | 32) - 87)
+        return value, 6
+    return char, 2
+
+
+@njit(cache=True, nogil=True)
+def _content(a, a_size, b, b_size):
+    """The order of two terms of one class by what they say: IRI, label or lexical form, then the rest."""
+    first = load8(a)
+    if first != _QUOTE:
+        last = np.int64(1) if first == _LESS else np.int64(0)
+        return _raw(a, a_size - last, b, b_size - last)
+    a_end, b_end = a_size - 1, b_size - 1
+    while load8(a + a_end) != _QUOTE:
+        a_end -= 1
+    while load8(b + b_end) != _QUOTE:
+        b_end -= 1
+    i = j = np.int64(1)
+    while i < a_end and j < b_end:
+        x, more = _decoded(a + i)
+        y, others = _decoded(b + j)
+        if x != y:
+            return -1 if x < y else 1
+        i += more
+        j += others
+    if i < a_end or j < b_end:
+        return 1 if i < a_end else -1
+    return _raw(a + a_end, a_size - a_end, b + b_end, b_size - b_end)
+
+
+@njit(cache=True, nogil=True)
+def _texts(a, b, whole, slots_at, last, log_at):
+    """The order of two different terms by text: of the whole N-Triples text, or by content first."""
+    if a == 0 or b == 0:
+        return -1 if a == 0 else 1
+    one = log_at + find(slots_at, last, a)
+    other = log_at + find(slots_at, last, b)
+    a_size, b_size = np.int64(load_half(one + 8)), np.int64(load_half(other + 8))
+    if whole:
+        return _raw(one + RECORD, a_size, other + RECORD, b_size)
+    return _content(one + RECORD, a_size, other + RECORD, b_size)
+
+
+@njit(cache=True, nogil=True)
+def compare(a, b, conditions, descending, width, slots_at, last, log_at):
+    """-1, 0 or 1: the order of the keys and rows at two addresses; `descending` has a bit for each condition."""
+    for c in range(conditions):
+        base = CONDITION * c
+        found = np.int64(0)
+        for k in range(3):
+            x, y = load64(a, base + k), load64(b, base + k)
+            if x != y:
+                found = -1 if x < y else 1
+                break
+        if found == 0:
+            x, y = load64(a, base + 3), load64(b, base + 3)
+            if x != y and (_BY_TEXT >> load64(a, base)) & 1:
+                found = _texts(x, y, False, slots_at, last, log_at)
+        if found != 0:
+            return -found if (descending >> c) & 1 else found
+    for r in range(CONDITION * conditions, CONDITION * conditions + width):
+        x, y = load64(a, r), load64(b, r)
+        if x != y:
+            return _texts(x, y, True, slots_at, last, log_at)
+    return np.int64(0)
+
+
+@njit(cache=True, nogil=True)
+def _cell(nodes, cells, node, place):
+    return load64(nodes, node * cells + place)
+
+
+@njit(cache=True, nogil=True)
+def _total(nodes, cells, node):
+    return np.int64(0) if node < 0 else load64(nodes, node * cells + TOTAL)
+
+
+@njit(cache=True, nogil=True)
+def _retotal(nodes, cells, node):
+    left, right = _cell(nodes, cells, node, LEFT), _cell(nodes, cells, node, RIGHT)
+    total = _cell(nodes, cells, node, COUNT) + _total(nodes, cells, left) + _total(nodes, cells, right)
+    store64(nodes, node * cells + TOTAL, total)
+
+
+@njit(cache=True, nogil=True)
+def _new(nodes, cells, head, probe, key_cells, weight):
+    """A node for a key and row; there must be room."""
+    node = load64(head, FREE)
+    if node >= 0:
+        store64(head, FREE, _cell(nodes, cells, node, LEFT))
+        store64(head, SPARE, load64(head, SPARE) - 1)
+    else:
+        node = load64(head, USED)
+        store64(head, USED, node + 1)
+    at = node * cells
+    store64(nodes, at + LEFT, np.int64(-1))
+    store64(nodes, at + RIGHT, np.int64(-1))
+    random = mixed(mixed(np.uint64(0x9E3779B97F4A7C15), node), load64(probe, key_cells - 1))
+    store64(nodes, at + PRIORITY, np.int64(random >> np.uint64(1)))
+    store64(nodes, at + COUNT, weight)
+    store64(nodes, at + TOTAL, weight)
+    for c in range(cells - KEY):
+        store64(nodes, at + KEY + c, load64(probe, c) if c < key_cells else np.int64(0))
+    return node
+
+
+@njit(cache=True, nogil=True)
+def _link(nodes, cells, path, depth, root, node):
+    """Puts a node where a path of that depth ends; answers the root."""
+    if depth == 0:
+        return node
+    step = load64(path, depth - 1)
+    store64(nodes, (step >> 1) * cells + (step & 1), node)
+    return root
+
+
+@njit(cache=True, nogil=True)
+def _remove(nodes, cells, head, path, depth, root, node):
+    """Takes a node without copies out of its tree: its children are merged in its place."""
+    left, right = _cell(nodes, cells, node, LEFT), _cell(nodes, cells, node, RIGHT)
+    while left >= 0 and right >= 0:
+        if _cell(nodes, cells, left, PRIORITY) >= _cell(nodes, cells, right, PRIORITY):
+            more = _total(nodes, cells, left) + _total(nodes, cells, right)
+            store64(nodes, left * cells + TOTAL, more)
+            root = _link(nodes, cells, path, depth, root, left)
+            store64(path, depth, 2 * left + RIGHT)
+            left = _cell(nodes, cells, left, RIGHT)
+        else:
+            more = _total(nodes, cells, left) + _total(nodes, cells, right)
+            store64(nodes, right * cells + TOTAL, more)
+            root = _link(nodes, cells, path, depth, root, right)
+            store64(path, depth, 2 * right + LEFT)
+            right = _cell(nodes, cells, right, LEFT)
+        depth += 1
+    root = _link(nodes, cells, path, depth, root, left if left >= 0 else right)
+    store64(nodes, node * cells + LEFT, load64(head, FREE))
+    store64(head, FREE, node)
+    store64(head, SPARE, load64(head, SPARE) + 1)
+    return root
+
+
+@njit(cache=True, nogil=True)
+def add(
+    nodes, cells, head, path, root, probe, weight, conditions, descending, width, slots_at, last, log_at
+):
+    """Adds a weight to the copies of the row at an address; answers the root of the tree."""
+    depth = np.int64(0)
+    node = root
+    while node >= 0:
+        order = compare(
+            probe,
+            nodes + 8 * (node * cells + KEY),
+            conditions,
+            descending,
+            width,
+            slots_at,
+            last,
+            log_at,
+        )
+        if order == 0:
+            break
+        side = RIGHT if order > 0 else LEFT
+        store64(path, depth, 2 * node + side)
+        depth += 1
+        node = _cell(nodes, cells, node, side)
+    for d in range(depth):
+        above = (load64(path, d) >> 1) * cells + TOTAL
+        store64(nodes, above, load64(nodes, above) + weight)
+    if node >= 0:
+        count = _cell(nodes, cells, node, COUNT) + weight
+        store64(nodes, node * cells + COUNT, count)
+        store64(nodes, node * cells + TOTAL, _cell(nodes, cells, node, TOTAL) + weight)
+        if count == 0:
+            root = _remove(nodes, cells, head, path, depth, root, node)
+        return root
+    node = _new(nodes, cells, head, probe, CONDITION * conditions + width, weight)
+    while depth > 0:
+        step = load64(path, depth - 1)
+        parent, side = step >> 1, step & 1
+        if _cell(nodes, cells, parent, PRIORITY) >= _cell(nodes, cells, node, PRIORITY):
+            store64(nodes, parent * cells + side, node)
+            return root
+        other = RIGHT if side == LEFT else LEFT
+        store64(nodes, parent * cells + side, _cell(nodes, cells, node, other))
+        store64(nodes, node * cells + other, parent)
+        _retotal(nodes, cells, parent)
+        _retotal(nodes, cells, node)
+        depth -= 1
+    return node
+
+
+@njit(cache=True, nogil=True)
+def outermost(nodes, cells, root, side):
+    """The first (`LEFT`) or last (`RIGHT`) node of a tree; -1 of an empty one."""
+    node = root
+    while node >= 0:
+        below = _cell(nodes, cells, node, side)
+        if below < 0:
+            break
+        node = below
+    return node
+
+
+@njit(cache=True, nogil=True)
+def in_order(nodes, cells, root, path, places):
+    """Writes the nodes of a tree in their order; answers how many there are."""
+    depth = written = np.int64(0)
+    nodes_at, path_at = np.int64(nodes.ctypes.data), np.int64(path.ctypes.data)
+    node = root
+    while node >= 0 or depth > 0:
+        while node >= 0:
+            store64(path_at, depth, node)
+            depth += 1
+            node = _cell(nodes_at, cells, node, LEFT)
+        depth -= 1
+        node = load64(path_at, depth)
+        places[written] = node
+        written += 1
+        node = _cell(nodes_at, cells, node, RIGHT)
+    return written

@@ -1,0 +1,79 @@
+"""Groups of a query: the keys and aggregates that its expressions name while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from rdflib.plugins.sparql.parserutils import CompValue
+
+from thalweg.algebra.expressions import Expression, Variable, substitute
+from thalweg.algebra.nodes import Aggregate, Extend, Group, Node
+
+T = TypeVar("T")
+_FREE = ("Builtin_EXISTS", "Builtin_NOTEXISTS", "SubSelect")
+"""Parts of an expression in which an aggregate would be of another query."""
+
+
+class Grouping:
+    """What GROUP BY and the aggregates of one SELECT ask for."""
+
+    def __init__(self, keys: tuple[str, ...]) -> None:
+        self.keys = keys
+        self.aggregates: dict[str, Aggregate] = {}
+        self.inside = False
+        """Whether the argument of an aggregate is being read."""
+        self._arguments: dict[str, Expression] = {}
+
+    def argument(self, expression: Expression) -> str:
+        """The variable that has an argument: one that is computed gets a name which no query can write."""
+        if isinstance(expression, Variable):
+            return expression.name
+        name = f"_:({expression})"
+        self._arguments[name] = expression
+        return name
+
+    def variable(self, aggregate: Aggregate) -> Variable:
+        """The variable that has an aggregate's value; equal ones share it."""
+        name = f"_:{aggregate}"
+        self.aggregates[name] = aggregate
+        return Variable(name)
+
+    def name_columns(
+        self, columns: list[tuple[str, Expression, T]], conditions: list[tuple[Expression, T]]
+    ) -> tuple[list[tuple[str, Expression, T]], list[tuple[Expression, T]]]:
+        """Gives an aggregate that is a column of its own the column's name; the other columns, and the conditions."""
+        names: dict[str, str] = {}
+        for name, expression, _ in columns:
+            if isinstance(expression, Variable) and expression.name in self.aggregates:
+                names.setdefault(expression.name, name)
+        named = set(names.values())
+        self.aggregates = {names.get(name, name): one for name, one in self.aggregates.items()}
+        new = {name: Variable(column) for name, column in names.items()}
+        return (
+            [(name, substitute(one, new), tree) for name, one, tree in columns if name not in named],
+            [(substitute(one, new), tree) for one, tree in conditions],
+        )
+
+    def node(self, below: Node, marked: Callable[[Node, Expression], tuple[Node, Expression]]) -> Node:
+        """The groups of the solutions below; `marked` gives an EXISTS of an expression its variable."""
+        for name, expression in self._arguments.items():
+            if name in self.keys:  # the key is the same expression
+                continue
+            below, expression = marked(below, expression)
+            below = Extend(below, name, expression)
+        return Group(below, self.keys, tuple(self.aggregates.items()))
+
+
+def has_aggregate(tree: Any) -> bool:
+    """Whether an expression of the tree has an aggregate.
+
+    >>> from thalweg.lang.grammar import parse
+    >>> [has_aggregate(parse(f"SELECT ({e} AS ?x) {{}}")[1].projection) for e in ("1 + COUNT(*)", "1")]
+    [True, False]
+    """
+    if isinstance(tree, CompValue):
+        if tree.name.startswith("Aggregate_"):
+            return True
+        return tree.name not in _FREE and any(map(has_aggregate, tree.values()))
+    return isinstance(tree, list) and any(map(has_aggregate, tree))
