@@ -122,6 +122,7 @@ def run(data: st.DataObject, *, blanks: bool = False, dense: bool = False, **ask
 
 REFUSED = (
     "[NOW] with a part that has solutions without any triple",
+    "[NOW] with aggregates and no GROUP BY",
     "EXISTS in a filter of OPTIONAL cannot use",
     "no FROM NAMED WINDOW declares",
     "MINUS or BIND inside EXISTS cannot use a variable of the outer group",
@@ -208,6 +209,16 @@ def test_subselect_hides_what_it_does_not_project(data: st.DataObject) -> None:
 
 
 @given(st.data())
+def test_groups_have_the_aggregates_of_what_is_there(data: st.DataObject) -> None:
+    run(data, blanks=True, features=("optional", "filter"), forms=("groups",), window=any_windows())
+
+
+@given(st.data())
+def test_groups_inside_a_subselect(data: st.DataObject) -> None:
+    run(data, features=("subselect", "groups", "filter", "optional"), must=("subselect",))
+
+
+@given(st.data())
 def test_paths_without_closure(data: st.DataObject) -> None:
     run(data, features=("path", "filter"), must=("path",), size=1)
 
@@ -241,7 +252,7 @@ def test_now_answers_each_event_alone_with_the_whole_algebra(data: st.DataObject
 @pytest.mark.parametrize("operator", OPERATORS)
 @given(data=st.data())
 def test_operators_report_the_answers_of_the_whole_algebra(operator: str, data: st.DataObject) -> None:
-    run(data, features=FEATURES, operators=(operator,), forms=FORMS[:3])
+    run(data, features=FEATURES, operators=(operator,), forms=FORMS[:4])
 
 
 @given(st.data())

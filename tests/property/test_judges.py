@@ -15,7 +15,7 @@ from thalweg.testing.judge_expressions import UndecidedError
 from thalweg.testing.syntax import walk
 
 WANTED = {
-    *("Bind", "Exists", "Filter", "Minus", "Optional", "Select", "Union", "Values"),
+    *("Aggregate", "Bind", "Exists", "Filter", "Minus", "Optional", "Select", "Union", "Values"),
     *("Alternative", "Inverse", "Negated", "Sequence", "ZeroOrOne"),
 }
 

@@ -118,7 +118,7 @@ def _split(exact: Fraction) -> tuple[int, int]:
     try:
         near = float(exact)
     except OverflowError:
-        return _one(math.copysign(math.inf, exact)), 0
+        return _one(math.inf if exact > 0 else -math.inf), 0
     short = f"{near:.15g}"
     base = Fraction(Decimal(short)) if float(short) == near else Fraction(near)
     return _one(near), _one(float(exact - base))

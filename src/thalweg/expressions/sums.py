@@ -114,7 +114,7 @@ def _double(exact: Fraction) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def _single(exact: Fraction) -> float:

@@ -28,8 +28,8 @@ ROOT, FIRST, LAST = 2, 2, 3
 COUNTS, SUMS, BY_VALUE, BY_TEXT = range(4)
 """Kinds of accumulators."""
 ARGUMENT = 5
-"""Cells of an argument: of a sum its code, units, billionths and whether it is a decimal; of an ordered multiset the key
-and the row; of a count whether it is bound."""
+"""Cells of an argument: of a sum its code, units, billionths and whether it is a decimal; of an ordered multiset the
+key and the row; of a count whether it is bound."""
 FAST, BY_CALLER, ERROR = range(3)
 """Codes of an argument of a sum."""
 RECORD = 3
@@ -61,7 +61,7 @@ def sum_arguments(kinds, numbers, column, arguments):
             while rest > 0:
                 rest //= 10
                 digits -= 1
-            for _ in range(min(digits, 9)):
+            for _ in range(digits if digits < 9 else 9):
                 scale *= 10
             fraction = np.int64(np.rint((number - units) * scale))
             if np.float64(units * scale + fraction) / np.float64(scale) == number:

@@ -137,7 +137,7 @@ def compare(a, b, conditions, descending, width, slots_at, last, log_at):
         for k in range(3):
             x, y = load64(a, base + k), load64(b, base + k)
             if x != y:
-                found = -1 if x < y else 1
+                found = np.int64(-1) if x < y else np.int64(1)
                 break
         if found == 0:
             x, y = load64(a, base + 3), load64(b, base + 3)
@@ -227,9 +227,7 @@ def _remove(nodes, cells, head, path, depth, root, node):
 
 
 @njit(cache=True, nogil=True)
-def add(
-    nodes, cells, head, path, root, probe, weight, conditions, descending, width, slots_at, last, log_at
-):
+def add(nodes, cells, head, path, root, probe, weight, conditions, descending, width, slots_at, last, log_at):
     """Adds a weight to the copies of the row at an address; answers the root of the tree."""
     depth = np.int64(0)
     node = root

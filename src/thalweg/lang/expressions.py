@@ -43,7 +43,7 @@ _AGGREGATE = "Aggregate_"
 class ExpressionReader:
     """Reads the expressions of one query.
 
-    `group` gives the logical tree of the group of an EXISTS, `aggregate` the variable that has the value of an aggregate.
+    `group` gives the logical tree of the group of an EXISTS, `aggregate` the variable that has the value of one.
     `extensions` are functions beyond the casts: their IRIs, with how many arguments they take.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pyparsing import ParseResults
 from rdflib.plugins.sparql.parserutils import CompValue
 
 from thalweg.algebra.expressions import Expression, Variable, substitute
@@ -76,4 +77,4 @@ def has_aggregate(tree: Any) -> bool:
         if tree.name.startswith("Aggregate_"):
             return True
         return tree.name not in _FREE and any(map(has_aggregate, tree.values()))
-    return isinstance(tree, list) and any(map(has_aggregate, tree))
+    return isinstance(tree, list | ParseResults) and any(map(has_aggregate, tree))

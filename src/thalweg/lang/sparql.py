@@ -148,7 +148,7 @@ class QueryReader:
     ) -> Node:
         """The solutions of a query's group with its groups, conditions on them, and new columns."""
         outer, self._grouping = self._grouping, None
-        places = [*((tree[key] for key in ("having",) if key in tree)), *(column for _, column in made)]
+        places = [*(tree[key] for key in ("having",) if key in tree), *(column for _, column in made)]
         if "groupby" in tree or any(map(has_aggregate, places)):
             node, self._grouping = self._grouped(node, tree, source)
         conditions = [
@@ -164,14 +164,14 @@ class QueryReader:
                 self.query.fail("SELECT * cannot stand with GROUP BY: name the keys and aggregates", tree.at)
             if tree.valuesClause is None:
                 columns, conditions = grouping.name_columns(columns, conditions)
-            node = grouping.node(node, lambda below, one: self._marked(below, one, source))
+            node = grouping.node(node, lambda below, one: self._marked(below, one, self._groups(one, source)))
         for condition, one in conditions:
             node = self._conditions(node, condition, self.query.place(one.at), source)
         node = self._with_values(node, tree)
         for name, expression, column in columns:
             if name in scope_of(node).possible:
                 self.query.fail(f"?{name} has a value already: AS needs a new variable", column.evar.at)
-            node, expression = self._marked(node, expression, source)
+            node, expression = self._marked(node, expression, self._groups(expression, source))
             node = Extend(node, name, expression)
         self._grouping = outer
         return node
@@ -190,7 +190,7 @@ class QueryReader:
                 if name.startswith("_:"):
                     continue
                 self.query.fail(f"?{name} has a value already: AS needs a new variable", one.at)
-            node, expression = self._marked(node, expression, source)
+            node, expression = self._marked(node, expression, self._groups(expression, source))
             node = Extend(node, name, expression)
             keys.append(name)
         return node, Grouping(tuple(dict.fromkeys(keys)))
@@ -201,9 +201,10 @@ class QueryReader:
         if self._grouping is not None:
             known = {*self._grouping.keys, *self._grouping.aggregates, *(name for name, _ in made)}
             for one in expressions.walk(expression):
-                if isinstance(one, Variable) and one.name not in known:
-                    if not one.name.startswith(expressions.INTERNAL):
-                        self._refuse_ungrouped(one.name, at)
+                if not isinstance(one, Variable) or one.name.startswith(expressions.INTERNAL):
+                    continue
+                if one.name not in known:
+                    self._refuse_ungrouped(one.name, at)
         return expression
 
     def _refuse_ungrouped(self, name: str, at: int) -> NoReturn:

@@ -1,11 +1,12 @@
 """GROUP BY: rows by key, and the aggregates of each group, exact under any sequence of changes.
 
 A kernel keeps the groups and writes a record of each one that an instant changed. From records the values of
-aggregates are made, column by column; what a group showed before is kept as ids, so that it is taken back to the letter.
+aggregates are made, column by column. What a group showed before is kept as ids, to be taken back to the letter.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.errors import ThalwegWarning
 from thalweg.expressions import strings
 from thalweg.expressions.memo import Terms
 from thalweg.expressions.ordering import TermOrder
@@ -48,8 +50,9 @@ Slot = tuple[int, tuple[int, ...], bool, bool]
 
 
 class GroupRows:
-    """Groups of rows by their first `key` cells. `implicit`: there is one group, from the start on, which a second input
-    tells; its rows have no cells.
+    """Groups of rows by their first `key` cells.
+
+    `implicit`: there is one group, since the second input has a row, which has no cells.
     """
 
     replayable = True
@@ -70,6 +73,7 @@ class GroupRows:
         self._definition = np.array([[kind] for kind, *_ in self._slots], np.int64).reshape(-1, 1)
         self._first = kernel.SLOTS + kernel.SLOT * len(self._slots)
         self._concatenates = any(one.function == "GROUP_CONCAT" for one in aggregates)
+        self._warned = False
         self._path = np.empty(ordered.DEEPEST, np.int64)
         self.clear()
 
@@ -117,10 +121,8 @@ class GroupRows:
         parts: list[Changes] = []
         start = 0
         group_of = np.empty(len(changes), np.int64)
+        records = np.empty((len(changes), kernel.RECORD + kernel.SLOT * len(self._slots)), np.int64)
         while start < len(changes):
-            records = np.empty(
-                (len(changes) - start, kernel.RECORD + kernel.SLOT * len(self._slots)), np.int64
-            )
             end, self._used, written = kernel.step(
                 changes.time, changes.weight, starts, rows, self.key, self._definition, own, arguments, self._implicit,
                 self._table, self._groups, self._used, self._nodes, self._head, self._path,
@@ -338,11 +340,21 @@ class GroupRows:
                 text = strings.str_(value).content
                 size += (1 if one.distinct else count) * (len(text) + len(one.separator))
                 if size > LONGEST_STRING + len(one.separator):
+                    self._warn_of_length()
                     raise ExpressionError("a string of too many characters")
                 parts.extend(repeat(text, 1 if one.distinct else count))
             return string(one.separator.join(parts))
         except ExpressionError:
             return None
+
+    def _warn_of_length(self) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"a GROUP_CONCAT has more than {LONGEST_STRING:,} characters: it has no value while it is so long",
+                ThalwegWarning,
+                stacklevel=2,
+            )
 
     def _interned(self, values: list[Value | None]) -> Ints:
         ids = iter(self._arena.intern_all([v.text.encode() for v in values if v is not None]).tolist())

@@ -246,7 +246,7 @@ class _Compiler:
         """Groups by the columns of the keys, over the columns of arguments."""
         if self.lead and not node.keys:
             raise UnsupportedError(
-                "[NOW] with aggregates and no GROUP BY is not supported: an event without a match would have a row too. "
+                "[NOW] with aggregates and no GROUP BY is not supported: an event without a match would have a row. "
                 "Add GROUP BY",
                 source="query",
             )
@@ -259,7 +259,7 @@ class _Compiler:
         places = {name: k for k, name in enumerate(names)}
         aggregates = []
         for _, one in node.aggregates:
-            columns = (places[one.argument],) if one.argument is not None else ()
+            columns: tuple[int, ...] = (places[one.argument],) if one.argument is not None else ()
             if one.argument is None and one.distinct:
                 columns = tuple(places[name] for name in every)
             whole = one.argument is None

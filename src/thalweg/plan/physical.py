@@ -145,7 +145,7 @@ class Distinct:
 
 @dataclass(frozen=True)
 class Aggregation:
-    """An aggregate over a column of the input, or over whole `rows`: all columns of a set of rows, no matter which else."""
+    """An aggregate over a column of the input, or over whole `rows`; of a set of rows, `columns` are all of theirs."""
 
     function: str
     columns: tuple[int, ...]

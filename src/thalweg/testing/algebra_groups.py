@@ -12,6 +12,7 @@ from thalweg.testing.algebra_oracle import Source
 from thalweg.testing.snapshot import Triple
 from thalweg.testing.strategies import INTEGER, NODES
 from thalweg.testing.syntax import (
+    Aggregate,
     Alternative,
     Bind,
     Call,
@@ -47,7 +48,7 @@ TEXTS = ('"a"', '"b"', '"ab"', '"a"@en')
 WINDOWS = tuple(f"http://ex/w{number}" for number in range(3))
 
 ELEMENTS = ("filter", "optional", "union", "minus", "exists", "bind", "values", "subselect", "group")
-FEATURES = (*ELEMENTS, "path", "blank", "disconnected", "variable predicate")
+FEATURES = (*ELEMENTS, "groups", "path", "blank", "disconnected", "variable predicate")
 """What groups are made of beside connected triple patterns."""
 
 
@@ -148,12 +149,49 @@ class Maker:
         names = sorted(scope(group))
         if not names:
             return group
+        if "groups" in self.features and self.chance(40):
+            return self.grouped(group, names)
         items: list[str | tuple[Expression, str]] = []
         if not self.chance(20):
             items = list(self.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)))
             if self.chance(30):
                 items.append((self.value(names), self.fresh(set(names))))
         return Select(tuple(items), group, self.one("", "DISTINCT"))
+
+    def grouped(self, group: Group, names: Seq[str]) -> Select:
+        """A SELECT with keys and aggregates."""
+        chosen = self.draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+        keys: list[str | tuple[Expression, str]] = list(chosen)
+        if self.chance(20):
+            # pyoxigraph takes no name for a variable there.
+            keys.append((Call("COALESCE", (self.value(names),)), f"key{self.next()}"))
+        made: list[tuple[Expression, str]] = []
+        for _ in range(self.one(1, 1, 2, 3)):
+            value: Expression = self.aggregate(names)
+            if self.chance(15):
+                value = Call("COALESCE", (value, Const('"none"')))
+            made.append((value, f"agg{self.next()}"))
+        shown = [key if isinstance(key, str) else key[1] for key in keys]
+        shown = shown if self.chance(70) else shown[:1]
+        having: tuple[Expression, ...] = ()
+        if self.chance(25):
+            least = Const(f'"{self.one(1, 2)}"^^{INTEGER}')
+            having = (Call(self.one(">", ">=", "<", "="), (Aggregate("COUNT"), least)),)
+        return Select((*shown, *made), group, self.one("", "", "DISTINCT"), tuple(keys), having)
+
+    def aggregate(self, names: Seq[str]) -> Aggregate:
+        """An aggregate over a variable or a value."""
+        function = self.one("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
+        distinct = self.chance(25)
+        if function == "COUNT" and self.chance(40):
+            return Aggregate("COUNT", None, distinct)
+        numbers = [name for name in names if name[0] == "n"]
+        name = self.one(*numbers) if numbers and self.chance(60) else self.one(*names)
+        argument: Expression = Var(name)
+        if self.chance(20):
+            argument = Call("COALESCE", (Var(name), Const(f'"2"^^{INTEGER}')))
+        separator = self.one(None, "", ", ") if function == "GROUP_CONCAT" else None
+        return Aggregate(function, argument, distinct, separator)
 
     def exists(self, size: int, visible: set[str]) -> Expression:
         """EXISTS or NOT EXISTS, alone or in a condition."""

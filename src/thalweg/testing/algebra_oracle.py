@@ -32,6 +32,13 @@ DIFFERENCES = {
     "boolean order": "17.3: `<` is defined for booleans; in pyoxigraph it is an error",
     "MINUS in OPTIONAL": "18.2.2.6 and 18.5: the right side of MINUS sees its own variables alone; pyoxigraph "
     "hands an OPTIONAL's left solution to a MINUS inside, if the OPTIONAL is in a UNION that is joined",
+    "COUNT of errors": "18.5.1.2: COUNT leaves out errors; in pyoxigraph it has no value then",
+    "GROUP_CONCAT of other terms": "18.5.1.7 joins strings, and the W3C tests drop languages: we take STR of each, "
+    "pyoxigraph keeps a common language and has no value for other terms",
+    "choice": "18.5.1: SAMPLE, the order of GROUP_CONCAT and which of equal values is MIN are left open; we go by text",
+    "order of kinds": "15.1 leaves open how literals of different kinds are ordered",
+    "digits of an average": "XPath leaves open how many digits a quotient of decimals has; pyoxigraph has 18",
+    "sum of doubles": "we round a sum of doubles once, whatever their order; pyoxigraph at each addition",
     "GRAPH with a variable": "18.6: GRAPH ?g joins the name of the graph to the solutions of the group; pyoxigraph "
     "binds it in each pattern, so that filters, BIND and MINUS inside see it, VALUES and sub-queries miss it",
 }
@@ -99,13 +106,13 @@ class AlgebraQuestion:
                 lines += [f"FROM STREAM <{stream}>{source.window}" for stream in source.streams]
             else:
                 lines.append(f"FROM NAMED WINDOW <{source.name}> ON <{source.streams[0]}>{source.window}")
-        return "\n".join([*lines, f"WHERE {self.select.where}"])
+        return "\n".join([*lines, f"WHERE {self.select.where} {self.select.tail}"])
 
     def sparql(self) -> str:
         """The query in SPARQL 1.1, over a dataset whose named graphs are the named windows."""
-        return f"{self.head} WHERE {self.select.where}".replace("WINDOW <", "GRAPH <").replace(
-            "WINDOW ?", "GRAPH ?"
-        )
+        return f"{self.head} WHERE {self.select.where} {self.select.tail}".replace(
+            "WINDOW <", "GRAPH <"
+        ).replace("WINDOW ?", "GRAPH ?")
 
     @cached_property
     def differences(self) -> set[str]:

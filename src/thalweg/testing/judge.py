@@ -10,9 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from thalweg.testing.judge_expressions import ExpressionError, Terms, truth
+from thalweg.testing.judge_aggregates import aggregate
+from thalweg.testing.judge_expressions import XSD, ExpressionError, Terms, truth
 from thalweg.testing.snapshot import Row, Triple
 from thalweg.testing.syntax import (
+    Aggregate,
     Alternative,
     Bind,
     Call,
@@ -36,6 +38,7 @@ from thalweg.testing.syntax import (
     Values,
     Var,
     ZeroOrOne,
+    walk,
 )
 
 Solution = dict[str, str]
@@ -122,12 +125,57 @@ class Judge:
 
     def _selected(self, query: Select, active: Content) -> list[Solution]:
         rows = self._group(query.where, active)
+        if query.grouped:
+            query, rows = self._grouped(query, rows, active)
         for item in query.items:
             if not isinstance(item, str):
                 rows = [self._extended(row, item[0], item[1], active) for row in rows]
         names = query.names
         rows = [{name: row[name] for name in names if name in row} for row in rows]
         return _distinct(rows) if query.modifier == "DISTINCT" else rows
+
+    # Groups and aggregates: sections 18.2.4.1 and 18.5.1
+
+    def _grouped(self, query: Select, rows: list[Solution], active: Content) -> tuple[Select, list[Solution]]:
+        """The groups as solutions of keys and aggregates, and the query over them."""
+        names = [key if isinstance(key, str) else key[1] for key in query.group]
+        for key in query.group:
+            if not isinstance(key, str):
+                rows = [self._extended(row, key[0], key[1], active) for row in rows]
+        groups: dict[tuple[str | None, ...], list[Solution]] = {} if query.group else {(): []}
+        for row in rows:
+            groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
+        made = [item[0] for item in query.items if not isinstance(item, str)]
+        asked = [one for one in walk((*made, *query.having)) if isinstance(one, Aggregate)]
+        variables = {one: f"aggregate {k}" for k, one in enumerate(dict.fromkeys(asked))}
+        result = []
+        for terms, members in groups.items():
+            row = {name: term for name, term in zip(names, terms, strict=True) if term is not None}
+            for one, name in variables.items():
+                try:
+                    row[name] = self._aggregate(one, members, active)
+                except ExpressionError:
+                    continue
+            result.append(row)
+        having = [_of_group(one, variables) for one in query.having]
+        items = tuple(
+            item if isinstance(item, str) else (_of_group(item[0], variables), item[1])
+            for item in query.items
+        )
+        return replace(query, items=items), self._filtered(result, having, active)
+
+    def _aggregate(self, one: Aggregate, rows: list[Solution], active: Content) -> str:
+        if one.argument is None:
+            kept = _distinct(rows) if one.distinct else rows
+            return f'"{len(kept)}"^^<{XSD}integer>'
+        values: list[str | None] = []
+        for row in rows:
+            try:
+                values.append(self._value(one.argument, row, active))
+            except ExpressionError:
+                values.append(None)
+        separator = " " if one.separator is None else one.separator
+        return aggregate(one.name, values, self.notes, distinct=one.distinct, separator=separator)
 
     # Operators: section 18.5
 
@@ -321,6 +369,15 @@ def _put(element: Element, row: Mapping[str, str]) -> Element:
             return _substituted(element, row)
         case Select():
             raise AssertionError("what a SELECT inside EXISTS means is left open")
+
+
+def _of_group(e: Expression, variables: Mapping[Aggregate, str]) -> Expression:
+    """An expression over groups, with variables for its aggregates."""
+    if isinstance(e, Aggregate):
+        return Var(variables[e])
+    if isinstance(e, Call):
+        return Call(e.name, tuple(_of_group(arg, variables) for arg in e.args))
+    return e
 
 
 def _put_in(e: Expression, row: Mapping[str, str]) -> Expression:

@@ -73,7 +73,22 @@ class Exists:
         return f"{'NOT ' if self.negated else ''}EXISTS {self.group}"
 
 
-Expression = Var | Const | Call | Exists
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate; without an argument it counts solutions."""
+
+    name: str
+    argument: Expression | None = None
+    distinct: bool = False
+    separator: str | None = None
+
+    def __str__(self) -> str:
+        of = "*" if self.argument is None else str(self.argument)
+        joined = "" if self.separator is None else f'; SEPARATOR="{self.separator}"'
+        return f"{self.name}({'DISTINCT ' if self.distinct else ''}{of}{joined})"
+
+
+Expression = Var | Const | Call | Exists | Aggregate
 
 
 # Paths
@@ -237,6 +252,25 @@ class Select:
     items: tuple[str | tuple[Expression, str], ...]
     where: Group
     modifier: str = ""
+    group: tuple[str | tuple[Expression, str], ...] = ()
+    having: tuple[Expression, ...] = ()
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the solutions are groups."""
+        made = [item[0] for item in self.items if not isinstance(item, str)]
+        return bool(self.group) or any(isinstance(one, Aggregate) for one in walk((*made, *self.having)))
+
+    @property
+    def tail(self) -> str:
+        """The text behind the group."""
+        words = []
+        if self.group:
+            keys = [f"?{key}" if isinstance(key, str) else f"({key[0]} AS ?{key[1]})" for key in self.group]
+            words += ["GROUP BY", *keys]
+        if self.having:
+            words += ["HAVING", *(f"({condition})" for condition in self.having)]
+        return " ".join(words)
 
     @property
     def head(self) -> str:
@@ -252,7 +286,7 @@ class Select:
         )
 
     def __str__(self) -> str:
-        return f"{{ {self.head} WHERE {self.where} }}"
+        return f"{{ {self.head} WHERE {self.where} {self.tail} }}"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from thalweg.expressions.evaluate import Evaluator
 from thalweg.lang import parse
 from thalweg.operators.building import DistinctRows, Operator
 from thalweg.operators.cogroup import CoGroupRows
+from thalweg.operators.groups import GroupRows
 from thalweg.operators.rows import (
     CompatibleRows,
     ComputeRows,
@@ -33,13 +34,20 @@ from thalweg.operators.rows import (
 )
 from thalweg.operators.spans import Changes
 from thalweg.operators.template import Template
+from thalweg.plan.physical import Aggregation
 from thalweg.rdf.arena import Arena
+from thalweg.testing.judge_aggregates import aggregate
+from thalweg.testing.judge_expressions import ExpressionError
 
 Row = tuple[str, ...]
 Signed = tuple[int, int, int, Row]
 """Time, weight, number of the input, row."""
 Bag = Counter[Row]
-TERMS = [f"<http://ex/{name}>" for name in "abc"] + ['"1"', '"1"@en']
+XSD = "http://www.w3.org/2001/XMLSchema#"
+NUMBERS = [
+    f'"{text}"^^<{XSD}{kind}>' for text, kind in (("1", "integer"), ("2.5", "decimal"), ("1E-1", "double"))
+]
+TERMS = [*(f"<http://ex/{name}>" for name in "abc"), '"1"', '"1"@en', *NUMBERS]
 TRUE, FALSE = (f'"{word}"^^<http://www.w3.org/2001/XMLSchema#boolean>' for word in ("true", "false"))
 A = "<http://ex/a>"
 IS_A = Call("=", (Variable("x"), Constant(Const(A))))
@@ -143,6 +151,41 @@ def table(arena: Arena) -> np.ndarray:
     return np.array([[arena.intern(t.encode()) if t else 0 for t in row] for row in rows], np.int64)
 
 
+def groups(*aggregates: tuple[str, bool]) -> Case:
+    """Aggregates of the second terms by the first; the same from scratch, by the judge of the algebra."""
+    made = [Aggregation(name, (1,), distinct, ", ") for name, distinct in aggregates]
+
+    def result(rows: Bag) -> Bag:
+        found: Bag = Counter()
+        for key in {row[0] for row, count in rows.items() if count > 0}:
+            values = [row[1] for row in rows.elements() if row[0] == key]
+            found[key, *(one_of(name, values, distinct) for name, distinct in aggregates)] += 1
+        return found
+
+    return Case(lambda arena: GroupRows(1, made, arena), result)
+
+
+def one_of(name: str, values: list[str], distinct: bool) -> str:
+    try:
+        return aggregate(name, values, set(), distinct=distinct, separator=", ")
+    except ExpressionError:
+        return ""
+
+
+class Counted(GroupRows):
+    """One group of all rows, since there was a row of the second input."""
+
+    def __init__(self, arena: Arena) -> None:
+        every = Aggregation("COUNT", (), rows=True), Aggregation("COUNT", (0, 1), True, rows=True)
+        super().__init__(0, [*every, Aggregation("MAX", (1,))], arena, implicit=True)
+
+
+def counted(rows: Bag, start: Bag) -> Bag:
+    number, different = (f'"{n}"^^<{XSD}integer>' for n in (rows.total(), len(+rows)))
+    row = number, different, one_of("MAX", [row[1] for row in rows.elements()], False)
+    return Counter({row: 1}) if start.total() else Counter()
+
+
 EXPANDED = {TERMS[0]: [TERMS[1], ""], TERMS[1]: [TERMS[2]]}
 OPERATORS = {
     "distinct": Case(lambda arena: DistinctRows(2), lambda rows: Counter(dict.fromkeys(+rows, 1))),
@@ -175,6 +218,11 @@ OPERATORS = {
     "anti join": cogroup("rows", "anti"),
     "mark": cogroup("rows", "mark"),
     "outer join": Case(lambda arena: Outer(), outer, 2),
+    "counts and sums": groups(("COUNT", False), ("SUM", False), ("AVG", False)),
+    "sets": groups(("COUNT", True), ("SUM", True), ("AVG", True), ("SUM", False)),
+    "extremes": groups(("MIN", False), ("MAX", True), ("SAMPLE", False)),
+    "concatenation": groups(("GROUP_CONCAT", False), ("GROUP_CONCAT", True), ("SUM", False)),
+    "one group": Case(Counted, counted, 2),
     "everything": cogroup("rows", "mark not", "left", "anti"),
 }
 cases = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATORS)
