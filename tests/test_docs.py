@@ -21,7 +21,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # The tutorial starts one command after the other: `make quick` leaves it to `make docs` and `make test`.
-SCRIPTS = [ROOT / "README.md", pytest.param(ROOT / "docs" / "tutorial.md", marks=pytest.mark.slow)]
+SCRIPTS = [
+    ROOT / "README.md",
+    *(pytest.param(ROOT / "docs" / name, marks=pytest.mark.slow) for name in ("tutorial.md", "convert.md")),
+]
 BLOCK = re.compile(r"(?P<marks>(?:<!-- [^\n]* -->\n)*)```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.S | re.M)
 
 

@@ -238,10 +238,8 @@ FORMATS = {
 _ONLY_WRITTEN = {
     format.name: format
     for format in (
-        Format("jsonl", "JSON lines", ("application/x-ndjson",), "", (".jsonl", ".ndjson")),
         Format("csv", "CSV", ("text/csv",), "", (".csv",)),
         Format("tsv", "TSV", ("text/tab-separated-values",), "", (".tsv",)),
-        Format("rdfp", "RDF Patch", ("application/rdf-patch",), "", (".rdfp",)),
         Format("parquet", "Parquet", (), "", (".parquet",)),
         Format("sparql-json", "SPARQL results (JSON)", ("application/sparql-results+json",), "", (".srj",)),
         Format("sparql-xml", "SPARQL results (XML)", ("application/sparql-results+xml",), "", (".srx",)),
