@@ -14,7 +14,8 @@ from thalweg.plan.compile import plan_of
 from thalweg.plan.delta import INDEX_NAMES, components, plan_component
 from thalweg.plan.describe import Describer, columns
 from thalweg.plan.drawing import draw
-from thalweg.plan.physical import inputs_of
+from thalweg.plan.legend import prefixes_of, shortened, with_key
+from thalweg.plan.physical import EVENT, CoGroup, Physical, inputs_of
 from thalweg.plan.program import store_key
 from thalweg.plan.shares import plan_shares
 
@@ -32,11 +33,16 @@ def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
     if format != "text":
         about = [*_output(query), *([] if query.empty else _shards(query, shards))]
         return draw(query, [line for line in about if line.startswith(("output", "shards"))], format)
+    prefixes = prefixes_of(query.text)
+    return "\n".join(with_key(shortened(line, prefixes) for line in _page(query, shards)))
+
+
+def _page(query: Query, shards: int) -> list[str]:
     lines = [f"language   {query.language}"]
     lines += _sources(query)
     if query.empty is not None:
         lines.append(f"answer     always empty: {query.empty}")
-        return "\n".join([*lines, *_output(query)])
+        return [*lines, *_output(query)]
     if query.flat:
         lines += _patterns(query)
         lines += _plans(query, range(len(query.patterns)))
@@ -45,7 +51,7 @@ def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
     lines += _output(query)
     lines.append("work       incremental: each triple costs what it joins with, not what the window holds")
     lines += _shards(query, shards)
-    return "\n".join(lines)
+    return lines
 
 
 def _shards(query: Query, wanted: int) -> list[str]:
@@ -172,7 +178,18 @@ def _operators(query: Query) -> Iterator[str]:
             continue
         shown.add(id(node))
         yield "  " * depth + "; ".join(describer.operator(node))
+        if _is_product(node):
+            yield (
+                "  " * depth + "warning    its inputs have no variable in common: every row meets every other"
+            )
         pending.extend((below, depth + 1) for below in reversed(inputs_of(node)))
+
+
+def _is_product(node: Physical) -> bool:
+    """Whether an operator makes all combinations of the rows of several inputs."""
+    if not isinstance(node, CoGroup) or any(name != EVENT for name in node.names[: node.key]):
+        return False
+    return sum(rule in ("rows", "left", "outer") for rule in node.rules) > 1
 
 
 def _plans(query: Query, patterns: Sequence[int]) -> list[str]:
@@ -187,6 +204,12 @@ def _plans(query: Query, patterns: Sequence[int]) -> list[str]:
             lines.append(f"delta {start}    " + (", then ".join(steps) or "is a solution by itself"))
     if len(parts) > 1:
         lines.append("product    of the parts, made when one of them has news; only the parts are stored")
+        apart = [str(number) for number, part in enumerate(parts) if _kind(query, part) != "ground"]
+        if len(apart) > 1:
+            lines.append(
+                f"warning    parts {', '.join(apart[:-1])} and {apart[-1]} have no variable in common: "
+                "the answer has every combination of their solutions"
+            )
     return lines
 
 

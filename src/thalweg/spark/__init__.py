@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thalweg.spark.batch import statements
     from thalweg.spark.frames import events
     from thalweg.spark.listener import Listener, Step
     from thalweg.spark.queries import read, run, run_files
@@ -34,6 +35,7 @@ __all__ = [
     "run",
     "run_files",
     "session",
+    "statements",
 ]
 
 # Loaded when asked for: the processes in which Spark plans a source need no engine and start sooner.
@@ -53,6 +55,7 @@ _HOMES = {
     "run": "queries",
     "run_files": "queries",
     "session": "sessions",
+    "statements": "batch",
 }
 
 
@@ -60,3 +63,8 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"thalweg.spark.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'thalweg.spark' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not loaded yet."""
+    return sorted([*__all__, "__doc__"])

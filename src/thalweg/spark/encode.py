@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from time import perf_counter_ns
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +56,17 @@ _buffer = bytearray(2 << 20)
 _ARENA = Arena()
 
 
+class PieceReading(Protocol):
+    """How the bytes of a piece become statements."""
+
+    @property
+    def options(self) -> RunOptions:
+        """The options of the run."""
+
+    def reader(self, arena: Arena, piece: dict[str, Any]) -> Reader:
+        """A reader of one piece into an arena."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """How bytes become rows: what is kept, what an event and a blank node are, and which shards need them."""
@@ -90,12 +101,7 @@ def encoder(reading: Reading) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
 
 def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordBatch]:
     """The chunks of one piece: one for a byte range or a document, one for every 16 MiB of a compressed text."""
-    if not piece["path"]:
-        parts = iter([(Arena(), nothing(""), 0)])
-    elif not FORMATS[piece["syntax"]].splittable or compression_of(piece["path"]):
-        parts = _whole_file(reading, piece)
-    else:
-        parts = _plain(reading, piece)
+    parts = parts_of(reading, piece) if piece["path"] else iter([(Arena(), nothing(""), 0)])
     mode = reading.options.mode_for(FORMATS[piece["syntax"]]) if piece["syntax"] else "triples"
     cells = {name: piece[name] for name in ("stream", "source", "seq", "syntax")}
     held: Part | None = None
@@ -110,6 +116,13 @@ def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordB
     if held is not None:
         # Only the last chunk of the last piece ends the stream, and which one that is, is known here.
         yield _rows(reading, mode, {**cells, "part": number, "last": piece["last"]}, held, begun)
+
+
+def parts_of(reading: PieceReading, piece: dict[str, Any]) -> Iterator[Part]:
+    """The statements of a piece of a file in parts, each with its arena and the number of its bytes."""
+    if not FORMATS[piece["syntax"]].splittable or compression_of(piece["path"]):
+        return _whole_file(reading, piece)
+    return _plain(reading, piece)
 
 
 def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Iterator[pa.RecordBatch]:
@@ -131,7 +144,7 @@ def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Ite
         yield _rows(reading, MESSAGES, cells, part, begun)
 
 
-def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
+def _plain(reading: PieceReading, piece: dict[str, Any]) -> Iterator[Part]:
     arena = _ARENA
     arena.clear()
     start, size = piece["start"], piece["end"] - piece["start"]
@@ -153,7 +166,7 @@ def _plain(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
     yield arena, join(chunks or [nothing(piece["source"])]), reached - start
 
 
-def _whole_file(reading: Reading, piece: dict[str, Any]) -> Iterator[Part]:
+def _whole_file(reading: PieceReading, piece: dict[str, Any]) -> Iterator[Part]:
     format = FORMATS[piece["syntax"]]
     text = pieces(piece["path"], _PART, unpack_ratio=reading.options.unpack_ratio)
     arena = Arena()

@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark import accumulators
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 
 from thalweg.errors import UsageError
 from thalweg.rdf.formats import FORMATS, readable_suffixes
+from thalweg.spark.batch import STATEMENT_SCHEMA, RdfReader, check_statements, planned
 from thalweg.spark.pieces import (
     Found,
     Piece,
@@ -52,7 +53,7 @@ _WORTH = 256 * MIB
 _READABLE = f"{readable_suffixes()}; others with option syntax"
 _OPTIONS = (
     *("path", "stream", "syntax", "maxBytesPerTrigger", "maxFilesPerTrigger", "pieceBytes", "settle"),
-    *("endOfStream", "order", "partitions"),
+    *("endOfStream", "order", "partitions", "rows"),
 )
 _NAMES = {name.lower(): name for name in _OPTIONS}
 """Options by the names that Spark compares, in small letters."""
@@ -111,6 +112,7 @@ class SourceOptions:
     end_of_stream: bool = False
     order: str = "name"
     partitions: int = 0
+    rows: str = "pieces"
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> SourceOptions:
@@ -141,6 +143,9 @@ class SourceOptions:
         order = options.get("order", "name")
         if order not in ("name", "mtime"):
             raise UsageError(f"option order of the rdf source: {order!r} is neither name nor mtime")
+        rows = options.get("rows", "pieces")
+        if rows not in ("pieces", "statements"):
+            raise UsageError(f"option rows of the rdf source: {rows!r} is neither pieces nor statements")
         limit = options.get("maxbytespertrigger", "1g")
         try:
             settle = float(options.get("settle", "5"))
@@ -164,6 +169,7 @@ class SourceOptions:
             end_of_stream=ends,
             order=order,
             partitions=partitions,
+            rows=rows,
         )
 
 
@@ -176,15 +182,29 @@ class RdfSource(DataSource):
         return "rdf"
 
     def schema(self) -> str:
-        """One row is one piece of a file."""
-        SourceOptions.of(self.options)
+        """One row is one piece of a file; on request, in batch, one statement."""
+        options = SourceOptions.of(self.options)
         _send_no_profile()
-        return PIECE_SCHEMA
+        return PIECE_SCHEMA if options.rows == "pieces" else STATEMENT_SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of what is there now, in batch."""
+        _send_no_profile()
+        options = SourceOptions.of(self.options)
+        if options.rows == "statements":
+            found = [format_for(file.path, options.syntax) for file in listing(options.path, options.syntax)]
+            check_statements([format for format in found if format is not None])
+        return RdfReader(planned(RdfStreamReader(options)), statements=options.rows == "statements")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """The planner of this source's batches."""
         _send_no_profile()
-        return RdfStreamReader(SourceOptions.of(self.options))
+        options = SourceOptions.of(self.options)
+        if options.rows == "statements":
+            raise UsageError(
+                "rows=statements is for spark.read: a stream has pieces, which tw.spark.run takes"
+            )
+        return RdfStreamReader(options)
 
 
 class Share(InputPartition):
