@@ -124,7 +124,8 @@ class ContinuousQuery:
 
     def poll(self) -> Rows:
         """Everything since the last poll, in time order."""
-        rows = Rows(self.rows(self.drain()), self._columns)
+        rows = Rows(self.rows(self.drain()))
+        rows.names, rows.of_answer = self._columns, False
         if len(rows) > _MANY:
             self._on_taken()
         return rows
@@ -160,7 +161,7 @@ class ContinuousQuery:
         if self._asked is None:
             self._asked = snapshot_query(self.query)
         found = present_answer(self.streamset, self.view, self._asked, self._arena)
-        return Rows(self.rows(found), self._columns, of_answer=True)
+        return Rows.of(self.rows(found), self._columns, of_answer=True)
 
     def to_arrow(self, *, terms: bool = False) -> pa.Table:
         """The present answer as a table of Arrow; `poll().to_arrow()` has the changes."""

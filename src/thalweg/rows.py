@@ -29,6 +29,13 @@ class Row:
     bindings: dict[str, str]
     graph: str | None = None
 
+    def __init__(self, at: Instant, op: str, bindings: dict[str, str], graph: str | None = None) -> None:
+        # The setters of the slots: half the time of what a frozen dataclass does by itself.
+        _set_at(self, at)
+        _set_op(self, op)
+        _set_bindings(self, bindings)
+        _set_graph(self, graph)
+
     def __getitem__(self, name: str) -> str:
         """The term of a variable, as N-Triples text."""
         try:
@@ -61,6 +68,11 @@ class Row:
         bound = "".join(f" {name}={text}" for name, text in self.bindings.items())
         graph = f" graph {self.graph}" if self.graph else ""
         return f"<Row {show_instant(self.at)} {self.op}{bound}{graph}>"
+
+
+_set_at, _set_op, _set_bindings, _set_graph = (
+    Row.__dict__[name].__set__ for name in ("at", "op", "bindings", "graph")
+)
 
 
 def _unbound(row: Row, name: object) -> UnboundError:

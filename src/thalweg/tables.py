@@ -28,13 +28,16 @@ class Rows(list[Row]):
 
     __slots__ = ("names", "of_answer")
 
-    def __init__(
-        self, rows: Iterable[Row] = (), names: tuple[str, ...] = (), *, of_answer: bool = False
-    ) -> None:
-        """`of_answer`: the rows are an answer, whose time and sign are the same in all of them."""
-        super().__init__(rows)
-        self.names = names
-        self.of_answer = of_answer
+    names: tuple[str, ...]
+    of_answer: bool
+    """Whether the rows are an answer, whose time and sign are the same in all of them."""
+
+    @classmethod
+    def of(cls, rows: Iterable[Row], names: tuple[str, ...], *, of_answer: bool = False) -> Rows:
+        """Rows of these variables. A method of its own: an `__init__` in Python would take longer than all of this."""
+        made = cls(rows)
+        made.names, made.of_answer = names, of_answer
+        return made
 
     def to_arrow(self, *, terms: bool = False) -> pa.Table:
         """A table of Arrow with a column for each variable; of changes also `at`, `op` and, for `[NOW]`, `graph`.

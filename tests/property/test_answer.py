@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from harness import Feed
+from harness import Feed, date_time
 from hypothesis import given
 from hypothesis import strategies as st
 
 import thalweg as tw
+from thalweg.testing.algebra import FEATURES, FORMS, algebra_questions, algebra_streams
 from thalweg.testing.snapshot import Oracle, Question, blur
 from thalweg.testing.strategies import any_windows, constructs, questions, streams
 
@@ -73,6 +74,34 @@ def test_the_answer_is_the_snapshot_and_the_sum_of_the_deltas_at_every_instant(d
             if question.template is None:
                 wanted = Oracle(replace(question, operator=None), events[since : place + 1]).answer(bound)
                 assert found == Counter({blur(row): n for row, n in wanted.items()}), question.text()
+
+
+@given(st.data())
+def test_the_answer_of_any_algebra_is_the_sum_of_the_deltas_down_to_its_new_nodes(
+    data: st.DataObject,
+) -> None:
+    events = data.draw(algebra_streams(max_events=8))
+    sources = data.draw(st.sampled_from(["default", "named"]))
+    session = tw.Session()
+    question = data.draw(algebra_questions(events, features=FEATURES, forms=FORMS, sources=sources))
+    query = session.register(question.text())
+    total: Counter[object] = Counter()
+    restored = data.draw(st.integers(0, len(events)))
+    for place, event in enumerate(events):
+        session.push(
+            event.stream,
+            at=tw.Instant(date_time(event.time)),
+            graph=event.text,
+            op=event.op,
+            name=event.graph,
+        )
+        if place == restored:
+            session = tw.Session.restore(session.save())
+            (query,) = session.queries
+        for row in query.poll():
+            total[frozenset(row.bindings.items())] += 1 if row.op == "+" else -1
+        found = Counter(frozenset(row.bindings.items()) for row in query.answer())
+        assert found == +total, question.text()
 
 
 TEXT = "SELECT ?x FROM STREAM <http://ex/s> [RANGE 10] WHERE { ?x <http://ex/p> ?y }"

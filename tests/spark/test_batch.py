@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 import thalweg as tw
+from thalweg.rdf.formats import Format
+from thalweg.spark.batch import check_statements
 from thalweg.spark.source import RdfSource
 
 pytestmark = pytest.mark.spark
@@ -57,6 +59,5 @@ def test_without_rows_a_table_has_the_pieces_and_a_stream_has_no_statements(
         spark.read.format("rdf").option("rows", "triples").load(str(file))
     with pytest.raises(tw.UsageError, match=r"rows=statements is for spark\.read"):
         RdfSource({"path": str(file), "rows": "statements"}).streamReader(StructType())
-    (tmp_path / "b.rdfp").write_text("A <http://ex/a> <http://ex/p> <http://ex/b> .\n")
     with pytest.raises(tw.UsageError, match="holds events"):
-        RdfSource({"path": str(tmp_path), "rows": "statements"}).reader(StructType())
+        check_statements([Format("patch", "Patches", (), "none:None", has_events=True)])
