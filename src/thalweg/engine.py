@@ -23,7 +23,7 @@ from thalweg.operators.placement import strategy_of, streamset_for, streamset_wi
 from thalweg.operators.retention import Retained
 from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import View
-from thalweg.options import OnError, OnPending, RunOptions, Strategy
+from thalweg.options import LIMITS, OnError, OnPending, RunOptions, Strategy
 from thalweg.plan.pruning import pruning_of
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
@@ -36,7 +36,10 @@ from thalweg.statements import likely_cause, lines_of
 from thalweg.subscriptions import Subscriptions
 
 Ints = NDArray[np.int64]
-_OPTIONS = "lateness", "on_error", "blank_nodes", "strategy", "threads", "max_pending", "on_pending"
+_OPTIONS = (
+    *("lateness", "on_error", "blank_nodes", "strategy", "threads"),
+    *("max_pending", "on_pending", "max_path_pairs"),
+)
 _OPS = {"insert": INSERT, "delete": DELETE}
 _MANY_ROWS = 1 << 12  # of a batch, from which on threads are worth their start
 
@@ -67,6 +70,7 @@ class Session:
         threads: int = 1,
         max_pending: int | None = 1_000_000,
         on_pending: OnPending = "drop",
+        max_path_pairs: int = LIMITS.path_pairs,
     ) -> None:
         """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch.
 
@@ -75,6 +79,9 @@ class Session:
         At most `max_pending` rows of a query wait for a poll when the next event comes (None: any number). Of more,
         the oldest are dropped, and the next poll begins with a row whose `op` is `gap`. With `on_pending="fail"` the
         event is refused instead, until the query has been polled.
+
+        A query in which one path with `+` or `*` connects more than `max_path_pairs` pairs of terms ends: to poll it is
+        an error from then on. Other queries go on.
         """
         self.options = RunOptions(
             lateness=lateness,
@@ -84,6 +91,7 @@ class Session:
             threads=threads,
             max_pending=max_pending,
             on_pending=on_pending,
+            max_path_pairs=max_path_pairs,
         )
         self.threads = threads
         self.arena = arena or Arena()
@@ -167,7 +175,7 @@ class Session:
         if start == "content":
             self._check_retained(query)
         streamset = self._streamset_for(query, start)
-        view = streamset.add(query, self.arena)
+        view = streamset.add(query, self.arena, self.options.limits)
         registered = self._registered(query, view, streamset)
         self._add(registered)
         return registered
@@ -490,6 +498,7 @@ class Session:
                 "blank_nodes": self.options.blank_nodes,
                 "max_pending": self.options.max_pending,
                 "on_pending": self.options.on_pending,
+                "max_path_pairs": self.options.max_path_pairs,
             },
             stats=self.stats,
             pushes=self._pushes,

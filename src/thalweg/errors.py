@@ -44,6 +44,10 @@ class DataError(ThalwegError):
     """A piece of input that is malformed; raised only where `on_error="fail"`."""
 
 
+class LimitError(ThalwegError):
+    """A query that needs more than a limit allows: it ends, and the other queries of its session go on."""
+
+
 class ThalwegWarning(UserWarning):
     """Something that is valid and can hardly be meant, such as a selected variable that nothing binds."""
 

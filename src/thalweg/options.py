@@ -21,11 +21,28 @@ OnPending = Literal["drop", "fail"]
 Strategy = Literal["incremental", "reevaluate"]
 
 _CHOICES = {"on_error": OnError, "strategy": Strategy, "on_pending": OnPending, "blank_nodes": BlankNodes}
-_LEAST = {"loop": 0, "threads": 1, "per_event": 1, "shards": 1, "max_pending": 0, "unpack_ratio": 0}
+_LEAST = {
+    **{"loop": 0, "threads": 1, "per_event": 1, "shards": 1},
+    **{"max_pending": 0, "unpack_ratio": 0, "max_path_pairs": 1},
+}
 _RUNNERS = frozenset(
-    {"on_error", "strategy", "threads", "max_pending", "on_pending", "shards", "sizes", "clocked", "speedup"}
+    {
+        *("on_error", "strategy", "threads", "max_pending", "on_pending", "max_path_pairs"),
+        *("shards", "sizes", "clocked", "speedup"),
+    }
 )
 """Options that decide how a run proceeds, and not what it answers."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one query may keep at most, beyond what its windows hold; more ends the query, and no other one."""
+
+    path_pairs: int = 10_000_000
+    """Pairs of terms that one path with `+` or `*` connects; each takes about 60 bytes."""
+
+
+LIMITS = Limits()
 
 
 class OptionError(UsageError):
@@ -89,6 +106,8 @@ class RunOptions:
     """Threads that match."""
     max_pending: int | None = 1_000_000
     on_pending: OnPending = "drop"
+    max_path_pairs: int = LIMITS.path_pairs
+    """Pairs of terms that one path with `+` or `*` may connect at once."""
     shards: int | None = None
     """Over how many tasks the matching is spread at most (Spark)."""
     sizes: Mapping[int, float] | None = None
@@ -139,6 +158,11 @@ class RunOptions:
                 duration(str(value))
         except ValueError as error:
             raise OptionError(name, str(error), f"{value!r} is not a duration: {error}") from None
+
+    @property
+    def limits(self) -> Limits:
+        """What one query may keep at most."""
+        return Limits(path_pairs=self.max_path_pairs)
 
     @property
     def lateness_us(self) -> int:

@@ -19,9 +19,10 @@ from thalweg.lang import parse
 from thalweg.operators.retention import Retained
 from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
+from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 
-FORMAT = 7
+FORMAT = 8
 
 
 @dataclass
@@ -80,12 +81,13 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
     if arena.merge(state["terms"]) is not None:
         raise UsageError("the session cannot be restored: its terms have other ids in this version")
     streamsets = []
+    limits = RunOptions(**state["options"]).limits
     given = dict(zip(map(tuple, state["queries"]), queries, strict=True)) if queries else {}
     for place, saved in enumerate(state["streamsets"]):
         streamset = Streamset(saved["streams"])
         for number, query in enumerate(saved["queries"]):
             asked = given.get((place, number)) or parse(query["text"], stream=query["default"])
-            streamset.add(asked, arena)
+            streamset.add(asked, arena, limits)
         streamset.restore(saved["state"], arena.intern)
         streamsets.append(streamset)
     return Parts(

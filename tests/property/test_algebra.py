@@ -125,6 +125,7 @@ REFUSED = (
     "[NOW] with aggregates and no GROUP BY",
     "EXISTS in a filter of OPTIONAL cannot use",
     "no FROM NAMED WINDOW declares",
+    "a path of length zero inside EXISTS cannot use",
     "MINUS or BIND inside EXISTS cannot use a variable of the outer group",
 )
 """What is refused, and documented to be."""
@@ -226,6 +227,22 @@ def test_paths_without_closure(data: st.DataObject) -> None:
 @given(st.data())
 def test_paths_keep_the_copies_of_several_ways(data: st.DataObject) -> None:
     run(data, dense=True, features=("path",), must=("path",), size=1, window=st.just(Unbounded()))
+
+
+@given(st.data())
+def test_paths_with_closures(data: st.DataObject) -> None:
+    run(data, dense=True, features=("closure", "filter"), must=("closure",), size=1)
+
+
+@given(st.data())
+def test_paths_with_closures_joined_under_every_window(data: st.DataObject) -> None:
+    features = ("closure", "path", "optional", "exists", "union", "minus", "values", "bind")
+    run(data, dense=True, features=features, must=("closure",), size=2, window=any_windows())
+
+
+@given(st.data())
+def test_paths_with_closures_in_each_event_alone(data: st.DataObject) -> None:
+    run(data, dense=True, features=("closure", "filter"), must=("closure",), size=2, sources="now")
 
 
 @pytest.mark.parametrize("form", FORMS)

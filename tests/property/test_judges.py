@@ -16,7 +16,7 @@ from thalweg.testing.syntax import walk
 
 WANTED = {
     *("Aggregate", "Bind", "Exists", "Filter", "Minus", "Optional", "Select", "Union", "Values"),
-    *("Alternative", "Inverse", "Negated", "Sequence", "ZeroOrOne"),
+    *("Alternative", "Inverse", "Negated", "Sequence", "ZeroOrOne", "ZeroOrMore", "OneOrMore"),
 }
 
 

@@ -8,6 +8,7 @@ from thalweg.algebra.expressions import Call, Constant, Expression, Variable, su
 from thalweg.algebra.filter_rules import conditions_above, push_filters
 from thalweg.algebra.nodes import (
     Bgp,
+    Closure,
     Construct,
     Empty,
     Exists,
@@ -152,9 +153,10 @@ def _with_values(node: Node, values: dict[str, Const]) -> Node | None:
     known: tuple[tuple[str, Const], ...] = ()
     if isinstance(inner, Fixed):
         known, inner = inner.values, inner.input
-    if not isinstance(inner, Bgp) or not scope_of(inner).certain.issuperset(values):
+    if not isinstance(inner, Bgp | Closure) or not scope_of(inner).certain.issuperset(values):
         return None
-    made: Node = Fixed(Bgp(_put(inner.patterns, values)), (*known, *values.items()))
+    below = Bgp(_put(inner.patterns, values)) if isinstance(inner, Bgp) else _between(inner, values)
+    made: Node = Fixed(below, (*known, *values.items()))
     constants = {name: Constant(value) for name, value in values.items()}
     for one in reversed(filters):
         made = replace(one, input=made, condition=substitute(one.condition, constants))
@@ -164,6 +166,15 @@ def _with_values(node: Node, values: dict[str, Const]) -> Node | None:
 def _fixed_value(node: Node, name: str) -> Const | None:
     inner, _ = conditions_above(node)
     return dict(inner.values).get(name) if isinstance(inner, Fixed) else None
+
+
+def _between(closure: Closure, values: dict[str, Const]) -> Closure:
+    """A closure with values for variables at its ends: a path from or to a constant keeps what that reaches."""
+
+    def put(term: Term) -> Term:
+        return values.get(term.name, term) if isinstance(term, Var) else term
+
+    return replace(closure, subject=put(closure.subject), object=put(closure.object))
 
 
 def _put(patterns: tuple[Pattern, ...], values: dict[str, Const]) -> tuple[Pattern, ...]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from thalweg.algebra.nodes import (
     Ask,
     Bgp,
+    Closure,
     Construct,
     Distinct,
     Empty,
@@ -69,6 +70,9 @@ def propagate_empty(root: Node) -> Node:
                     return Empty(node, first.reason if isinstance(first, Empty) else "")
                 if len(kept) < len(node.inputs) and scope_of(Union(kept)).possible == scope_of(node).possible:
                     return kept[0] if len(kept) == 1 else Union(kept)
+            case Closure():
+                if isinstance(node.input, Empty):
+                    return Empty(node, node.input.reason)
             case Group() if not node.keys:
                 pass  # there is a group, of no solutions
             case Filter() | Extend() | Fixed() | Group():

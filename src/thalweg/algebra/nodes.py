@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from thalweg.algebra.expressions import Expression
-from thalweg.algebra.terms import Const, Pattern, Var, quoted
+from thalweg.algebra.terms import Const, Pattern, Term, Var, quoted
 
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "SAMPLE", "GROUP_CONCAT")
 
@@ -130,6 +130,46 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True)
+class Closure:
+    """The pairs of terms that a chain of one or more steps connects, each pair once.
+
+    A step is a solution of the input, from its variable `start` to its variable `end`. A pair binds the subject and the
+    object, where these are variables. With `proper`, no term is paired with itself: paths of length zero do that.
+    """
+
+    input: Node
+    start: str
+    end: str
+    subject: Term
+    object: Term
+    proper: bool = False
+
+    def __post_init__(self) -> None:
+        if self.subject == self.object and isinstance(self.subject, Var):
+            raise ValueError("the ends of a closure are two variables")
+        if self.start == self.end:
+            raise ValueError("a step has two ends")
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables that a pair binds."""
+        return tuple(term.name for term in (self.subject, self.object) if isinstance(term, Var))
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroLength:
+    """Paths of length zero between variables: each node of a graph is at both ends.
+
+    The input binds the subject to each node once. Inside EXISTS, a variable that an outer solution binds is a term, and
+    that is at both ends of such a path, whether it is in the graph or not.
+    """
+
+    input: Node
+    subject: str
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """The solutions of the input with these variables only; one that is never bound stays unbound."""
 
@@ -219,7 +259,7 @@ class Construct:
 
 
 Leaf = Bgp | Values
-Unary = Filter | Extend | Fixed | Empty | Project | Distinct | Group | Ask | Construct
+Unary = Filter | Extend | Fixed | Empty | Closure | ZeroLength | Project | Distinct | Group | Ask | Construct
 Node = Leaf | Unary | Join | LeftJoin | Union | Minus | Exists
 N = TypeVar("N", bound=Node)
 
@@ -260,9 +300,9 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def spine(node: Node) -> Iterator[Node]:
-    """A node and what is below it, down to the first node that has not exactly one input, or makes groups of it."""
+    """A node and what is below it, down to the first node that has not exactly one input, is a path or makes groups."""
     yield node
-    while not isinstance(node, Group) and len(inputs := children(node)) == 1:
+    while len(inputs := children(node)) == 1 and not isinstance(node, Closure | ZeroLength | Group):
         (node,) = inputs
         yield node
 

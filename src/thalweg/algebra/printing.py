@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from thalweg.algebra.nodes import (
     Ask,
     Bgp,
+    Closure,
     Construct,
     Distinct,
     Empty,
@@ -19,6 +20,7 @@ from thalweg.algebra.nodes import (
     Node,
     Project,
     Values,
+    ZeroLength,
     children,
     spine,
 )
@@ -101,6 +103,12 @@ def describe(node: Node) -> str:
             return ("Not exists" if node.negated else name) + mark
         case Empty():
             return f"{name}: {node.reason}"
+        case Closure():
+            step = f"steps from {Var(node.start)} to {Var(node.end)}"
+            proper = ", of different terms" if node.proper else ""
+            return f"{name} from {node.subject} to {node.object}: {step}{proper}"
+        case ZeroLength():
+            return f"Zero length from {Var(node.subject)} to {Var(node.object)}"
         case Project():
             return name + "".join(f" ?{variable}" for variable in node.names)
         case Group():

@@ -32,6 +32,7 @@ from thalweg.algebra.nodes import (
     spine,
     transform,
 )
+from thalweg.algebra.path_rules import start_at_known_nodes
 from thalweg.algebra.query import Query
 from thalweg.algebra.scope import scope_of
 from thalweg.algebra.terms import Pattern, Var
@@ -83,6 +84,7 @@ RULES: tuple[Callable[[Node], Node], ...] = (
     find_unbound_conditions,
     join_what_must_be_bound,
     merge_basic_patterns,
+    start_at_known_nodes,
     push_filters,
     make_values_of_constants,
     fix_single_values,

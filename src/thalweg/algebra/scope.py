@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from thalweg.algebra.expressions import variables_of
+from thalweg.algebra.expressions import Variable, variables_of
 from thalweg.algebra.nodes import (
     Ask,
     Bgp,
+    Closure,
     Construct,
     Distinct,
     Empty,
@@ -24,6 +25,7 @@ from thalweg.algebra.nodes import (
     Project,
     Union,
     Values,
+    ZeroLength,
     children,
     with_children,
 )
@@ -81,11 +83,19 @@ def scope_of(node: Node) -> Scope:
             return Scope(possible, frozenset.intersection(*(scope.certain for scope in scopes)))
         case Extend():
             inner = scope_of(node.input)
-            return Scope((*inner.possible, node.name), inner.certain)
+            # The value of another expression may be an error, which leaves the variable unbound.
+            copied = isinstance(node.expression, Variable) and node.expression.name in inner.certain
+            certain_too = {node.name} if copied else set()
+            return Scope((*inner.possible, node.name), inner.certain.union(certain_too))
         case Fixed():
             inner = scope_of(node.input)
             added = tuple(name for name, _ in node.values)
             return Scope((*inner.possible, *added), inner.certain.union(added))
+        case Closure():
+            return Scope(node.variables, frozenset(node.variables))
+        case ZeroLength():
+            ends = tuple(dict.fromkeys((node.subject, node.object)))
+            return Scope(ends, frozenset(ends))
         case Project():
             inner = scope_of(node.input)
             names = tuple(name for name in node.names if name in inner.possible)
@@ -105,7 +115,7 @@ def scope_of(node: Node) -> Scope:
 def mentioned(node: Node) -> set[str]:
     """All variables that a node uses anywhere, apart from those that a sub-SELECT hides."""
     match node:
-        case Project():
+        case Project() | Closure() | ZeroLength():
             return set(scope_of(node).possible)
         case Values():
             return set(node.names)

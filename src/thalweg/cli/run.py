@@ -132,6 +132,12 @@ def run(
     on_error: Annotated[
         OnError, typer.Option(help="Quarantine and count malformed input, or end the run.")
     ] = OnError.QUARANTINE,
+    max_path_pairs: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Most pairs of terms that one path with + or * may connect [10000000]."
+        ),
+    ] = None,
     progress: Annotated[
         bool | None,
         typer.Option("--progress/--no-progress", help="Show progress [if stderr is a terminal]."),
@@ -168,7 +174,7 @@ def run(
     from thalweg.io.job import Job, Outputs
     from thalweg.io.live import STDIN
     from thalweg.io.safety import check_outputs
-    from thalweg.options import OptionError, RunOptions
+    from thalweg.options import LIMITS, OptionError, RunOptions
 
     inputs = inputs_of(stream)
     if checkpoint is not None and on is not Runner.SPARK:
@@ -212,6 +218,7 @@ def run(
             lateness=lateness,
             on_error="fail" if on_error is OnError.FAIL else "quarantine",
             drain=drain,
+            max_path_pairs=max_path_pairs or LIMITS.path_pairs,
             shards=shards,
         )
     except OptionError as wrong:

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
 import rdflib
 from rdflib.plugins.sparql.parserutils import CompValue
 
 from thalweg.algebra.expressions import Call, Constant, Variable
-from thalweg.algebra.nodes import Bgp, Distinct, Extend, Filter, Join, Node, Project, Union, Values
+from thalweg.algebra.nodes import (
+    Bgp,
+    Closure,
+    Distinct,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Union,
+    Values,
+    ZeroLength,
+)
 from thalweg.algebra.terms import Const, Pattern, Term, Var
 from thalweg.lang.grammar import AnonymousNode, PlacedVariable
 from thalweg.lang.names import Prologue
+from thalweg.lang.paths import (
+    ALTERNATIVE,
+    ELEMENT,
+    INVERSE,
+    NEGATED,
+    PATHS,
+    SEQUENCE,
+    is_nullable,
+    listed,
+    parts_of_sequence,
+    plain,
+    star_of,
+)
 from thalweg.lang.text import QueryText
 
-_PATHS = ("PathAlternative", "PathSequence", "PathElt", "PathEltOrInverse", "PathNegatedPropertySet")
-_STEPS = ("PathAlternative", "PathSequence", "PathElt")
+_MOST_STARS = 3
+"""Parts of a sequence with `*` of which each is left out or not: more are joined with all nodes of the graph."""
 Triple = tuple[Any, Any, Any, int]
 
 
@@ -83,30 +108,94 @@ class PatternReader:
 
     def _predicate(self, path: Any, at: int) -> Term:
         """The predicate of a template's triple."""
-        plain = _plain(path)
-        if isinstance(plain, CompValue) and plain.name in _PATHS:
+        step = plain(path)
+        if isinstance(step, CompValue) and step.name in PATHS:
             self.query.fail("a path cannot stand in a template", at)
-        return self.term(plain, at)
+        return self.term(step, at)
 
     # Paths (SPARQL 1.1, section 18.2.2.3)
 
     def _path(self, s: Term, path: Any, o: Term, source: int, at: int) -> Node:
-        step = _plain(path)
-        if not isinstance(step, CompValue) or step.name not in _PATHS:
+        step = plain(path)
+        if not isinstance(step, CompValue) or step.name not in PATHS:
             return Bgp((Pattern(s, self.term(step, at), o, source, *self.query.place(at)),))
-        if step.name == "PathEltOrInverse":
+        if step.name == INVERSE:
             return self._path(o, step.part, s, source, at)
-        if step.name == "PathNegatedPropertySet":
-            return self._negated(s, _listed(step.part), o, source, at)
-        parts = _listed(step.part)
-        if step.name == "PathElt":
+        if step.name == NEGATED:
+            return self._negated(s, listed(step.part), o, source, at)
+        parts = listed(step.part)
+        if step.name == ELEMENT:
             if step.mod == "?":
                 return self._zero_or_one(s, parts[0], o, source, at)
-            self.query.refuse(f"paths of any length ({step.mod}) are not supported yet", step.at)
-        if step.name == "PathAlternative":
+            return self._closure(s, parts[0], o, source, at, zero=step.mod == "*" or is_nullable(parts[0]))
+        if step.name == ALTERNATIVE:
             return Union(tuple(self._path(s, part, o, source, at) for part in parts))
-        ends = [s, *(self.fresh() for _ in parts[1:]), o]
-        return joined([self._path(ends[k], part, ends[k + 1], source, at) for k, part in enumerate(parts)])
+        return self._sequence(s, parts_of_sequence(step), o, source, at)
+
+    def _sequence(self, s: Term, parts: list[Any], o: Term, source: int, at: int) -> Node:
+        """`path/path/...`: a join. A part with `*` is left out, or connects different nodes.
+
+        So no part needs all nodes of the graph: what is left are nodes of it. That takes one part that is never empty.
+        """
+        stars = [k for k, part in enumerate(parts) if star_of(part) is not None]
+        if not 0 < len(stars) <= _MOST_STARS or all(map(is_nullable, parts)):
+            stars = []
+        ways: list[Node] = []
+        for count in range(len(stars) + 1):
+            for left_out in combinations(stars, count):
+                kept = [k for k in range(len(parts)) if k not in left_out]
+                ends = [s, *(self.fresh() for _ in kept[1:]), o]
+                steps = [
+                    self._proper(ends[place], parts[k], ends[place + 1], source, at)
+                    if k in stars
+                    else self._path(ends[place], parts[k], ends[place + 1], source, at)
+                    for place, k in enumerate(kept)
+                ]
+                ways.append(joined(steps))
+        return ways[0] if len(ways) == 1 else Union(tuple(ways))
+
+    # Closures (SPARQL 1.1, section 18.4, ZeroOrMorePath and OneOrMorePath)
+
+    def _closure(self, s: Term, path: Any, o: Term, source: int, at: int, *, zero: bool) -> Node:
+        """`path+`, and with `zero` `path*`: the set of the pairs that repetitions of a path connect."""
+        if s == o and isinstance(s, Var):
+            if zero:
+                return self._zero(s, o, source, at)[0]
+            other = self.fresh()
+            return Filter(
+                self._closed(s, path, other, source, at),
+                Call("SAMETERM", (Variable(s.name), Variable(other.name))),
+            )
+        if not zero:
+            return self._closed(s, path, o, source, at)
+        if isinstance(s, Const) and isinstance(o, Const):
+            return Values((), ((),)) if s == o else self._closed(s, path, o, source, at)
+        # Pairs of different nodes, and of each node with itself: no pair is in both.
+        zero_length, _ = self._zero(s, o, source, at)
+        return Union((self._closed(s, path, o, source, at, proper=True), zero_length))
+
+    def _closed(self, s: Term, path: Any, o: Term, source: int, at: int, *, proper: bool = False) -> Closure:
+        start, end = self.fresh(), self.fresh()
+        return Closure(self._step(start, path, end, source, at), start.name, end.name, s, o, proper)
+
+    def _proper(self, s: Term, star: Any, o: Term, source: int, at: int) -> Closure:
+        """`path*` without the paths from a node to itself."""
+        found = star_of(star)
+        assert found is not None
+        path, inverse = found
+        return self._closed(*((o, path, s) if inverse else (s, path, o)), source, at, proper=True)
+
+    def _step(self, s: Var, path: Any, o: Var, source: int, at: int) -> Node:
+        """One step of a closure: what repeats, repeats in the closure anyway, and what may be empty need not be."""
+        step = plain(path)
+        if isinstance(step, CompValue):
+            if step.name == ELEMENT:
+                return self._step(s, listed(step.part)[0], o, source, at)
+            if step.name == INVERSE:
+                return self._step(o, step.part, s, source, at)
+            if step.name == ALTERNATIVE or (step.name == SEQUENCE and is_nullable(step)):
+                return Union(tuple(self._step(s, part, o, source, at) for part in listed(step.part)))
+        return self._path(s, path, o, source, at)
 
     def _negated(self, s: Term, parts: list[Any], o: Term, source: int, at: int) -> Node:
         """A negated property set: any predicate but these, forwards, backwards, or both."""
@@ -130,20 +219,28 @@ class PatternReader:
     def _zero_or_one(self, s: Term, path: Any, o: Term, source: int, at: int) -> Node:
         """`path?`: the set of the pairs that the path connects, and of each node with itself."""
         one = self._path(s, path, o, source, at)
-        if isinstance(s, Const) and isinstance(o, Const):
-            zero: Node = Values((), ((),) if s == o else ())
-            shown: tuple[str, ...] = ()
-        elif isinstance(s, Var) and isinstance(o, Var):
-            zero = self._nodes(s, source, at)
-            if o != s:
-                zero = Extend(zero, o.name, Variable(s.name))
-            shown = tuple(dict.fromkeys((s.name, o.name)))
-        else:
-            free, fixed = (s, o) if isinstance(s, Var) else (o, s)
-            assert isinstance(free, Var)
-            assert isinstance(fixed, Const)
-            zero, shown = Values((free.name,), ((fixed,),)), (free.name,)
+        zero, shown = self._zero(s, o, source, at, once=False)
         return Distinct(Project(Union((one, zero)), shown))
+
+    def _zero(
+        self, s: Term, o: Term, source: int, at: int, *, once: bool = True
+    ) -> tuple[Node, tuple[str, ...]]:
+        """A path of length zero: the nodes, each at both ends and once, if asked; and the variables of the ends.
+
+        A term is at both ends of it, also one that is not in the graph.
+        """
+        if isinstance(s, Const) and isinstance(o, Const):
+            return Values((), ((),) if s == o else ()), ()
+        if isinstance(s, Var) and isinstance(o, Var):
+            shown = tuple(dict.fromkeys((s.name, o.name)))
+            nodes = self._nodes(s, source, at)
+            if once:
+                nodes = Distinct(Project(nodes, (s.name,)))
+            return ZeroLength(nodes, s.name, o.name), shown
+        free, fixed = (s, o) if isinstance(s, Var) else (o, s)
+        assert isinstance(free, Var)
+        assert isinstance(fixed, Const)
+        return Values((free.name,), ((fixed,),)), (free.name,)
 
     def _nodes(self, node: Var, source: int, at: int) -> Node:
         """The subjects and objects of a graph."""
@@ -172,20 +269,6 @@ def joined(nodes: Sequence[Node]) -> Node:
     for node in kept[1:]:
         result = Join(result, node)
     return result
-
-
-def _plain(path: Any) -> Any:
-    """A path without the layers of one part that rdflib wraps around every predicate."""
-    while isinstance(path, CompValue) and path.name in _STEPS and path.mod is None:
-        parts = _listed(path.part)
-        if len(parts) != 1:
-            break
-        path = parts[0]
-    return path
-
-
-def _listed(part: Any) -> list[Any]:
-    return list(part) if isinstance(part, list) else [part]
 
 
 def _expanded(runs: Iterable[Any], start: int) -> Iterator[Triple]:

@@ -11,6 +11,7 @@ from thalweg.algebra.expressions import INTERNAL, Expression
 from thalweg.algebra.query import Query
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.expressions.values import FALSE, TRUE
+from thalweg.operators.closure import ClosureRows
 from thalweg.operators.cogroup import CoGroupRows
 from thalweg.operators.groups import GroupRows
 from thalweg.operators.rows import (
@@ -26,6 +27,7 @@ from thalweg.operators.spans import Changes
 from thalweg.operators.state import State
 from thalweg.operators.template import Template
 from thalweg.operators.timeline import CountedRows
+from thalweg.options import Limits
 from thalweg.plan import physical
 from thalweg.plan.physical import Physical
 from thalweg.rdf.arena import Arena
@@ -139,7 +141,7 @@ def evaluator_of(expression: Expression, input: Physical, query: Query, arena: A
     return Evaluator(expression, input.names, arena, salt=query.text.encode(), identity=identity)
 
 
-def operator_of(node: Physical, query: Query, arena: Arena) -> Operator:
+def operator_of(node: Physical, query: Query, arena: Arena, limits: Limits) -> Operator:
     """The operator that a node of the plan of a query is run by."""
     width = len(node.names)
     match node:
@@ -161,6 +163,21 @@ def operator_of(node: Physical, query: Query, arena: Arena) -> Operator:
         case physical.CoGroup():
             false, true = (arena.intern(value.text.encode()) for value in (FALSE, TRUE))
             return CoGroupRows([len(one.names) for one in node.inputs], node.rules, node.key, (false, true))
+        case physical.Closure():
+            lead = len(node.input.names) - 2
+            root, target = (
+                0 if term is None else arena.intern(term.text.encode()) for term in (node.root, node.target)
+            )
+            ends = [lead + k for k, term in enumerate((node.root, node.target)) if term is None]
+            return ClosureRows(
+                lead,
+                root=root,
+                target=target,
+                asked=node.roots is not None,
+                proper=node.proper,
+                keeps=(*range(lead), *ends),
+                most=limits.path_pairs,
+            )
         case physical.Distinct():
             return DistinctRows(width)
         case physical.Group():

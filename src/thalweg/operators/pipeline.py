@@ -30,6 +30,7 @@ from thalweg.operators.building import Operator, operator_of, table_of
 from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 from thalweg.operators.timeline import Timeline
+from thalweg.options import LIMITS, Limits
 from thalweg.plan.compile import plan_of
 from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of
 from thalweg.rdf.arena import Arena
@@ -71,11 +72,12 @@ class Pipeline:
     Where several inputs wait in one timeline, the last cell of a row is the number of its input.
     """
 
-    def __init__(self, query: Query, arena: Arena) -> None:
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
         plan = plan_of(query)
         self._of_event = [name for name in plan.root.names if name.startswith(INTERNAL)]
         self._lead = len(self._of_event)
         self._arena = arena
+        self._limits = limits
         self._inputs: list[_Input] = []
         self._stages: list[_Stage] = []
         self._built: dict[int, int] = {}
@@ -109,7 +111,9 @@ class Pipeline:
                 self._inputs.append(_Input(-1, len(node.names), [], table_of(node, arena)))
                 return -len(self._inputs)
         takes = [self._build(one, query, arena, f"{place}.{k}") for k, one in enumerate(inputs_of(node))]
-        self._stages.append(_Stage(place, NAMES[type(node)], operator_of(node, query, arena), takes))
+        self._stages.append(
+            _Stage(place, NAMES[type(node)], operator_of(node, query, arena, self._limits), takes)
+        )
         return len(self._stages) - 1
 
     @property

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.errors import DataError
+from thalweg.errors import DataError, LimitError, warn
 from thalweg.kernels.store import FOREVER
+from thalweg.kernels.times import NO_TIME
 from thalweg.operators.product import Product
 from thalweg.operators.runs import runs
 from thalweg.operators.spans import Spans
@@ -109,8 +110,7 @@ class Routes:
     def deliver(self, spans: Spans, now: int) -> None:
         """Hands solutions to the views of their queries; no later one begins before `now`."""
         if len(self._routes) == 1:
-            self.queries[0][1].step(spans)
-            self.note_due(0)
+            self._step(0, spans, 0)
             return
         event = int(spans.event[-1])
         stepped: dict[int, Product] = {}
@@ -123,10 +123,16 @@ class Routes:
             if route.product is not None:
                 stepped[id(route.product)] = route.product
                 part = route.product.step(route.part, part)
-            self.queries[route.query][1].step(part, route.leaf)
-            self.note_due(route.query)
+            self._step(route.query, part, route.leaf)
         for product in stepped.values():
             product.tidy(now, event)
+
+    def _step(self, number: int, spans: Spans, leaf: int) -> None:
+        """Hands solutions to the view of a query; one that has failed takes none."""
+        view = self.queries[number][1]
+        if view.failure is None:
+            view.step(spans, leaf)
+            self.note_due(number)
 
     def open(self, at: int) -> None:
         """Takes the time of an event or of an `advance`, for the queries that have not begun."""
@@ -149,28 +155,48 @@ class Routes:
         """Notes when the view of a query has something to emit."""
         if number in self.removed:
             return
-        due = self.queries[number][1].due
+        view = self.queries[number][1]
+        due = view.due
+        if view.failure is not None:
+            # Who reads the stream that is derived from it must not go on as if nothing had happened.
+            due = None if view.on_delta is None else NO_TIME
         self._due_at[number] = FOREVER if due is None else due
         if due is not None:
             self._earliest = min(self._earliest, due)
 
     def advance(self, bound: int) -> None:
-        """Lets the views that are due emit. One that fails does so after the others."""
+        """Lets the views that are due emit. One that fails does so after the others.
+
+        One that needs more than a limit allows has failed for good, and the others go on.
+        """
         # Most views of many have nothing to emit most of the time: they are not called.
         if self._earliest > bound:
             return
-        failure: DataError | None = None
+        failure: DataError | LimitError | None = None
         for number in self._due(bound):
             view = self.queries[number][1]
             try:
+                if view.failure is not None:
+                    raise view.failure
                 view.advance(bound)
             except DataError as error:
                 failure = error
+            except LimitError as error:
+                self._fail(number, error)
+                if view.on_delta is not None:
+                    failure = error
             self.note_due(number)
             self._loose.add(number)
         self._earliest = self._due_at.item(0) if len(self._due_at) == 1 else int(self._due_at.min())
         if failure is not None:
             raise failure
+
+    def _fail(self, number: int, error: LimitError) -> None:
+        """Ends a query that needs more than a limit allows."""
+        view = self.queries[number][1]
+        if view.failure is None:
+            view.fail(error)
+            warn(f"a query has ended: {error.reason}")
 
     def _due(self, bound: int) -> list[int]:
         """The queries whose views have something to emit by then."""
@@ -183,7 +209,10 @@ class Routes:
         """Lets all views begin with the answer at `bound`, instead of what led to it."""
         for number, (_, view) in enumerate(self.queries):
             if number not in self.removed:
-                view.begin(bound)
+                try:
+                    view.begin(bound)
+                except LimitError as error:
+                    self._fail(number, error)
                 self.note_due(number)
                 self._loose.add(number)
 

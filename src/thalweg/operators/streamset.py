@@ -23,7 +23,7 @@ from thalweg.operators.routing import Routes
 from thalweg.operators.state import State
 from thalweg.operators.statistics import StatisticsCollector
 from thalweg.operators.views import View, view_of
-from thalweg.options import Strategy
+from thalweg.options import LIMITS, Limits, Strategy
 from thalweg.plan.linking import link_query
 from thalweg.plan.program import (
     Interner,
@@ -83,9 +83,9 @@ class Streamset:
         """Whether a query can be added: before the first row, or while all streams run, unless it re-evaluates."""
         return not self.started or (self.strategy == "incremental" and not self._merge.ended)
 
-    def add(self, query: Query, arena: Arena) -> View:
+    def add(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> View:
         """Takes a query in, for what comes from now on. The arena is that of all rows."""
-        view = view_of(query, arena)
+        view = view_of(query, arena, limits)
         self._routes.add(query, view)
         if self._registrations.add():
             self._merge.begin_generation(self._registrations.generation)

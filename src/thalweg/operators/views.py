@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.windows import Count, Range
-from thalweg.errors import DataError
+from thalweg.errors import DataError, LimitError
 from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_EVENT, OUT_FROM, OUT_GRAPH
 from thalweg.kernels.times import NO_TIME
@@ -25,6 +25,7 @@ from thalweg.operators.runs import in_time_order, runs
 from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 from thalweg.operators.timeline import CountedRows
+from thalweg.options import LIMITS, Limits
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
@@ -91,22 +92,22 @@ class Delta:
         return joined
 
 
-def view_of(query: Query, arena: Arena) -> View:
+def view_of(query: Query, arena: Arena, limits: Limits = LIMITS) -> View:
     """The view that a query asks for; its terms are in the arena."""
     if query.per_event:
-        return EventView(query, arena)
+        return EventView(query, arena, limits)
     if query.operator is None:
-        return DeltaView(query, arena)
+        return DeltaView(query, arena, limits)
     if query.operator == "RSTREAM":
-        return RelationView(query, arena)
-    return ChangeView(query, arena)
+        return RelationView(query, arena, limits)
+    return ChangeView(query, arena, limits)
 
 
 class View:
     """Turns the changing answer of a query into deltas. `step` takes solutions, `advance` a watermark."""
 
-    def __init__(self, query: Query, arena: Arena) -> None:
-        self._pipeline = Pipeline(query, arena)
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
+        self._pipeline = Pipeline(query, arena, limits)
         self.width = self._pipeline.width
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
         # watermark is there. Any other instant is complete once it is passed.
@@ -126,6 +127,13 @@ class View:
         self.dropped = 0
         """How many rows were dropped because they were not taken in time."""
         self._gap: int | None = None
+        self.failure: LimitError | None = None
+        """Why there are no further answers."""
+
+    def fail(self, error: LimitError) -> None:
+        """Ends the query: everything is let go, and who polls it is told why."""
+        self.clear()
+        self.failure = error
 
     def step(self, spans: Spans, leaf: int = 0) -> None:
         """Takes solutions of a leaf of the query's plan; their cells may be reused afterwards."""
@@ -174,6 +182,8 @@ class View:
 
     def poll(self) -> Delta:
         """Everything since the last poll, in time order."""
+        if self.failure is not None:
+            raise LimitError(self.failure.reason)
         deltas, self._out, self._untaken = self._out, [], 0
         if self._gap is not None:
             deltas, self._gap = [Delta.marker(self._gap, GAP, self.width), *deltas], None
@@ -202,7 +212,7 @@ class View:
     def clear(self) -> None:
         """Lets go of everything: nobody will ask any more."""
         self._pipeline.clear()
-        self.poll()
+        self._out, self._untaken, self._gap = [], 0, None
 
     @property
     def held(self) -> int:
@@ -240,6 +250,7 @@ class View:
             "dropped": self.dropped,
             "opened": self._opened,
             "gap": self._gap,
+            "failure": None if self.failure is None else self.failure.reason,
         }
 
     def restore(self, state: State) -> None:
@@ -248,6 +259,7 @@ class View:
         self._out, self._untaken = [], 0
         self.dropped, self._gap = state["dropped"], state["gap"]
         self._opened = state["opened"]
+        self.failure = None if state["failure"] is None else LimitError(state["failure"])
         if len(state["out"][0]):
             self._emit(Delta(*state["out"]))
 
@@ -292,8 +304,8 @@ class DeltaView(View):
 class ChangeView(View):
     """ISTREAM or DSTREAM: what entered, or what left, at each complete instant."""
 
-    def __init__(self, query: Query, arena: Arena) -> None:
-        super().__init__(query, arena)
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
+        super().__init__(query, arena, limits)
         self._sign = 1 if query.operator == "ISTREAM" else -1
 
     def advance(self, watermark: int) -> None:
@@ -315,8 +327,8 @@ class RelationView(View):
     begin when there has been an answer.
     """
 
-    def __init__(self, query: Query, arena: Arena) -> None:
-        super().__init__(query, arena)
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
+        super().__init__(query, arena, limits)
         self._answer = CountedRows(self.width)
         windows = [w for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
         self._report_times = [w.report_times for w in windows if w.report_times is not None]
@@ -459,8 +471,8 @@ class RelationView(View):
 class EventView(View):
     """[NOW]: the answer of each event alone, with the event's time and graph; nothing is taken back."""
 
-    def __init__(self, query: Query, arena: Arena) -> None:
-        super().__init__(query, arena)
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
+        super().__init__(query, arena, limits)
         self._parts: list[tuple[int, Spans]] = []
 
     def step(self, spans: Spans, leaf: int = 0) -> None:

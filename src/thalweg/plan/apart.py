@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from thalweg.algebra import nodes
+from thalweg.algebra.expressions import Variable
 from thalweg.algebra.nodes import Bgp, Exists, Extend, Filter, Fixed, Join, LeftJoin, Minus, Union, Values
 from thalweg.algebra.scope import mentioned, scope_of
+from thalweg.algebra.terms import Var
 from thalweg.errors import UnsupportedError
 from thalweg.plan.physical import (
     CoGroup,
@@ -149,6 +151,22 @@ class Apart:
         names = (*left.names, mark_of(node)) if rule.startswith("mark") else left.names
         return CoGroup((left, arranged(found, own)), ("rows", rule), len(own), names)
 
+    def _zero_length(self, node: nodes.ZeroLength, base: Physical, sure: frozenset[str]) -> Physical:
+        """The rows of an input that have one term for both ends of a path of length zero, or get it."""
+        first, second = node.subject, node.object
+        if first not in sure:
+            first, second = second, first
+        if first not in sure:
+            raise UnsupportedError(
+                f"a path of length zero inside EXISTS cannot use {Var(first)}, which the outer group may leave unbound",
+                source="query",
+            )
+        if second not in base.names:
+            return Compute(base, second, Variable(first))
+        places = base.names.index(first), base.names.index(second)
+        sources = tuple((k, places[0]) if k == places[1] else (k,) for k in range(len(base.names)))
+        return Rename(Compatible(base, (places,)), base.names, sources)
+
     def _within(self, place: Place, base: Physical, sure: frozenset[str]) -> tuple[Physical, frozenset[str]]:
         """The rows of an input, each with the solutions that a group has for it; and what all of them bind."""
         node, below = place.node, place.inputs()
@@ -167,6 +185,8 @@ class Apart:
                 inner, certain = self._within(below[0], base, sure)
                 table = Constants(tuple(name for name, _ in node.values), (tuple(v for _, v in node.values),))
                 return Expand(inner, table), certain.union(table.names)
+            case nodes.ZeroLength() if {node.subject, node.object}.intersection(base.names):
+                return self._zero_length(node, base, sure), sure | scope_of(node).certain
             case Union():
                 found = [self._within(one, base, sure) for one in below]
                 names = tuple(dict.fromkeys(name for one, _ in found for name in one.names))
@@ -192,7 +212,9 @@ class Apart:
                     "MINUS or BIND inside EXISTS cannot use a variable of the outer group: rename it",
                     source="query",
                 )
-        if isinstance(node, Bgp | nodes.Project | nodes.Distinct | nodes.Empty):
+        if isinstance(
+            node, Bgp | nodes.Closure | nodes.ZeroLength | nodes.Project | nodes.Distinct | nodes.Empty
+        ):
             right = self._compiler.compile(place)
             too = scope_of(node).certain
             return self.join(base, sure, right, too), sure | too

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from thalweg.algebra import nodes
-from thalweg.algebra.expressions import Constant, Expression, is_volatile, variables_of
+from thalweg.algebra.expressions import Constant, Expression, Variable, is_volatile, variables_of
 from thalweg.algebra.nodes import (
     Bgp,
     Exists,
@@ -32,6 +32,7 @@ from thalweg.plan.apart import Apart
 from thalweg.plan.physical import (
     EVENT,
     Aggregation,
+    Closure,
     CoGroup,
     Compute,
     Constants,
@@ -184,6 +185,12 @@ class _Compiler:
                 return self._grouped(node, self.compile(below[0]))
             case Union():
                 return self._merged([self.compile(one) for one in below])
+            case nodes.Closure():
+                return self._closure(place)
+            case nodes.ZeroLength():
+                below_it = self.compile(below[0])
+                same = node.object == node.subject
+                return below_it if same else Compute(below_it, node.object, Variable(node.subject))
             case Join():
                 return self._join(place)
             case LeftJoin() | Minus() | Exists():
@@ -267,6 +274,34 @@ class _Compiler:
         shown = (*keys, *(name for name, _ in node.aggregates))
         start = None if node.keys else Constants((), ((),))
         return Group(self._narrowed(input, names), len(keys), tuple(aggregates), shown, start)
+
+    def _next(self, rest: list[Place], bound: frozenset[str]) -> Place:
+        """What is joined next: tables last, and closures when there is something that they can begin with."""
+        closures = any(isinstance(one.node, nodes.Closure) for one in rest)
+
+        def rank(one: Place) -> tuple[bool, bool, int]:
+            apart = closures and bound.isdisjoint(scope_of(one.node).certain)
+            return isinstance(one.node, Values), apart, _free_ends(one.node)
+
+        return min(rest, key=rank)
+
+    def _closure(self, place: Place, base: Physical | None = None, name: str = "") -> Physical:
+        """A closure; with a base, from the terms that its rows have for a variable at an end of the path."""
+        node, (below,) = place.node, place.inputs()
+        assert isinstance(node, nodes.Closure)
+        root, target, step = node.subject, node.object, (node.start, node.end)
+        backwards = isinstance(root, Var) and isinstance(target, Const)
+        if backwards or (base is not None and root != Var(name)):
+            root, target, step = target, root, (node.end, node.start)
+        made = Closure(
+            self._narrowed(self.compile(below), (*self.lead, *step)),
+            (*self.lead, *(term.name for term in (root, target) if isinstance(term, Var))),
+            None if base is None else arranged(base, (*self.lead, name)),
+            root if isinstance(root, Const) else None,
+            target if isinstance(target, Const) else None,
+            node.proper,
+        )
+        return arranged(made, (*self.lead, *scope_of(node).possible))
 
     # Correlated inputs
 
@@ -396,19 +431,31 @@ class _Compiler:
                     break
             else:
                 result, certain = self._scan(base), frozenset(base.bound)
-        tables = [one for one in rest if isinstance(one.node, Values)]
-        for one in sorted(rest, key=lambda one: one in tables):
+        while rest:
+            one = self._next(rest, certain if result is not None else frozenset())
+            rest.remove(one)
             scope = scope_of(one.node)
+            known = sorted(certain.intersection(scope.certain)) if result is not None else []
             if result is None:
-                result, certain = self.compile(one), scope.certain
+                result, certain = self.compile(one), frozenset()
             elif isinstance(one.node, Values):
                 result = Expand(result, Constants(one.node.names, one.node.rows))
-                certain |= scope.certain
+            elif known and _free_ends(one.node) == _BOTH:
+                closure = self._closure(one, result, known[0])
+                result = self.apart.join(result, certain, closure, scope.certain)
             else:
                 result = self.apart.join(result, certain, self.compile(one), scope.certain)
-                certain |= scope.certain
+            certain |= scope.certain
         assert result is not None
         return result
+
+
+_BOTH = 2
+
+
+def _free_ends(node: nodes.Node) -> int:
+    """0; of a closure, how many of its ends are variables."""
+    return len(node.variables) if isinstance(node, nodes.Closure) else 0
 
 
 def _selected(node: Physical, condition: Expression) -> Physical:
@@ -443,6 +490,8 @@ def _pruned(root: Physical, leaves: list[Leaf]) -> Plan:
                 return replace(node, inputs=tuple(map(renumbered, node.inputs)))
             case Constants():
                 return node
+            case Closure() if node.roots is not None:
+                return replace(node, input=renumbered(node.input), roots=renumbered(node.roots))
         return replace(node, input=renumbered(node.input))
 
     return Plan(tuple(leaves[number] for number in used), renumbered(root))

@@ -13,6 +13,7 @@ from thalweg.plan.physical import (
     EVENT,
     NAMES,
     Aggregation,
+    Closure,
     CoGroup,
     Compatible,
     Compute,
@@ -102,6 +103,8 @@ class Describer:
                     for one, column in zip(node.aggregates, node.names[node.key :], strict=True)
                 ]
                 return (f"{name} by {columns(node.names[: node.key], 'nothing')}", *made)
+            case Closure():
+                return (_paths(node),)
             case Template():
                 return (f"{name} of {_many(len(node.triples), 'triple')}",)
         return (name,)
@@ -130,6 +133,16 @@ def _aggregate(one: Aggregation, names: tuple[str, ...]) -> str:
     return f"{one.function}({'DISTINCT ' if one.distinct else ''}{of}{joined})"
 
 
+def _paths(node: Closure) -> str:
+    """From where to where a closure goes; its roots are where its trees begin."""
+    free = list(node.names[-2 if node.root is None and node.target is None else -1 :])
+    root = Var(free.pop(0)) if node.root is None else node.root
+    target = Var(free.pop(0)) if node.target is None else node.target
+    begins = " that input 2 has" if node.roots is not None else ""
+    proper = ", of different terms" if node.proper else ""
+    return f"{NAMES[Closure]} of the steps of input 1: from {root}{begins} to {target}{proper}"
+
+
 def _inputs(node: CoGroup) -> list[str]:
     return [
         f"input {k}: {_RULES[rule]}{_added(node, one, rule)}"
@@ -156,6 +169,8 @@ def _state(node: Physical) -> str:
         return "state: each row with its count"
     if isinstance(node, Group):
         return f"state by {columns(node.names[: node.key], 'one key')}: {_kept_by_groups(node)}"
+    if isinstance(node, Closure):
+        return "state: steps, and each pair of a root and what it reaches once"
     if not isinstance(node, CoGroup):
         return _NO_STATE
     kept: dict[str, list[str]] = {}

@@ -13,6 +13,7 @@ from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Term, Var
 from thalweg.plan.compile import plan_of
 from thalweg.plan.physical import (
+    Closure,
     CoGroup,
     Constants,
     Distinct,
@@ -29,6 +30,7 @@ from thalweg.plan.physical import (
 
 _TABLE = "a part of the query has solutions without any triple, which only one shard may have"
 _ONE_GROUP = "there is one group of all rows, which only one shard may have"
+_CLOSURE = "a path with + or * may go over all triples of its predicates, which only one shard has"
 _APART = "the parts of the query have no variable in common"
 _NO_KEY = "there is no variable by which all rows that belong together meet"
 _NOT_SHOWN = "no variable that all parts of the query bind is in the answer"
@@ -48,6 +50,8 @@ def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ..
         return (), _ONE_GROUP
     if any(isinstance(one, Constants) and one.rows for one in walk(plan.root)):
         return (), _TABLE
+    if any(isinstance(one, Closure) for one in walk(plan.root)):
+        return (), _CLOSURE
     bound = [
         {name for number in leaf.patterns for name in query.patterns[number].variables}
         for leaf in plan.leaves

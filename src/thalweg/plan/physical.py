@@ -132,6 +132,22 @@ class CoGroup:
 
 
 @dataclass(frozen=True)
+class Closure:
+    """The pairs (root, node) that a chain of rows of the input connects: its last two columns are the ends of a step.
+
+    Roots are all nodes; with `root` that term, which is no column; with `roots` the last column of its rows. With
+    `target`, which is no column, only pairs with that node count. With `proper` no node is paired with itself.
+    """
+
+    input: Physical
+    names: tuple[str, ...]
+    roots: Physical | None = None
+    root: Const | None = None
+    target: Const | None = None
+    proper: bool = False
+
+
+@dataclass(frozen=True)
 class Distinct:
     """The rows as a set."""
 
@@ -187,6 +203,7 @@ Physical = (
     | Expand
     | Merge
     | CoGroup
+    | Closure
     | Distinct
     | Group
     | Template
@@ -202,6 +219,7 @@ NAMES: dict[type, str] = {
     Expand: "values",
     Merge: "union",
     CoGroup: "co-group",
+    Closure: "closure",
     Distinct: "distinct",
     Group: "group",
     Template: "template",
@@ -226,6 +244,8 @@ def inputs_of(node: Physical) -> tuple[Physical, ...]:
             return node.inputs
         case Group() if node.start is not None:
             return (node.input, node.start)
+        case Closure() if node.roots is not None:
+            return (node.input, node.roots)
     return (node.input,)
 
 

@@ -19,7 +19,7 @@ from pyspark.sql import types as T  # noqa: N812
 from thalweg.algebra.query import Query
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.io.job import Job
-from thalweg.options import RunOptions
+from thalweg.options import LIMITS, RunOptions
 from thalweg.rdf.formats import BlankNodes, Mode
 from thalweg.rows import Row
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
@@ -57,6 +57,7 @@ def run(
     idle: int | str | None = None,
     derive: Sequence[str | Query] = (),
     clocked: bool = False,
+    max_path_pairs: int = LIMITS.path_pairs,
 ) -> DataFrame:
     """The answer of a continuous query over a streaming frame of `format("rdf")` or `events`, as a streaming frame.
 
@@ -72,7 +73,8 @@ def run(
     triples fit each pattern (as `thalweg explain` numbers them), if
     some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
     brings later may be late. `derive` holds CONSTRUCT queries whose output streams the query reads; all of them
-    then run in one shard. `clocked` also counts the time of the reading, for measurements: Spark then repeats more
+    then run in one shard. A path with `+` or `*` that connects more than `max_path_pairs` pairs of terms fails the job.
+    `clocked` also counts the time of the reading, for measurements: Spark then repeats more
     than it must after a failure.
     """
     options = RunOptions(
@@ -87,6 +89,7 @@ def run(
         shards=shards,
         sizes=sizes,
         clocked=clocked,
+        max_path_pairs=max_path_pairs,
     )
     job = Job.of(text, options, derive=derive, stream=stream)
     return run_job(events, job, quarantine=quarantine, late=late)

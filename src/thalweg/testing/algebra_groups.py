@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -26,6 +27,7 @@ from thalweg.testing.syntax import (
     Inverse,
     Minus,
     Negated,
+    OneOrMore,
     Optional,
     Path,
     Select,
@@ -34,6 +36,7 @@ from thalweg.testing.syntax import (
     Union,
     Values,
     Var,
+    ZeroOrMore,
     ZeroOrOne,
     scope,
 )
@@ -48,7 +51,7 @@ TEXTS = ('"a"', '"b"', '"ab"', '"a"@en')
 WINDOWS = tuple(f"http://ex/w{number}" for number in range(3))
 
 ELEMENTS = ("filter", "optional", "union", "minus", "exists", "bind", "values", "subselect", "group")
-FEATURES = (*ELEMENTS, "groups", "path", "blank", "disconnected", "variable predicate")
+FEATURES = (*ELEMENTS, "groups", "path", "closure", "blank", "disconnected", "variable predicate")
 """What groups are made of beside connected triple patterns."""
 
 
@@ -82,7 +85,7 @@ class Maker:
 
     def group(self, size: int, *, must: Seq[str] = (), least: int = 0) -> Group:
         """A group of patterns, of what it must have, and of `least` to `size` other elements."""
-        self.wants_path = self.wants_path or "path" in must
+        self.wants_path = self.wants_path or "path" in must or "closure" in must
         possible = [name for name in ELEMENTS if name in self.features]
         if self.in_exists:
             possible = [name for name in possible if name not in ("minus", "subselect")]
@@ -236,9 +239,10 @@ class Maker:
             if "variable predicate" in self.features and self.chance(12):
                 path = f"?{self.one('p', 'p', 'q')}"
                 self.used.add(path[1:])
-            elif "path" in self.features and (self.chance(40) or self.wants_path):
+            elif {"path", "closure"}.intersection(self.features) and (self.chance(40) or self.wants_path):
                 self.wants_path = False
-                subject, path, object_ = self.path(subject, p, object_)
+                closed = "closure" in self.features and ("path" not in self.features or self.chance(40))
+                subject, path, object_ = (self.closure if closed else self.path)(subject, p, object_)
             result.append((subject, path, object_))
         return Triples(tuple(result))
 
@@ -305,6 +309,29 @@ class Maker:
             ),
         ]
         return subject, self.one(*nested), object_
+
+    def closure(self, subject: str, p: str, object_: str) -> tuple[str, Path, str]:
+        """A path with `+` or `*` in the place of a predicate, mostly of links; some are nested."""
+        if self.chance(80):
+            p = self.one(LINK, NEXT)
+        step = self.one(LINK, NEXT, p)
+        kinds: list[Callable[[Path], Path]] = [ZeroOrMore, OneOrMore, ZeroOrOne]
+        repeat, other = self.one(*kinds[:2]), self.one(*kinds)
+        if self.chance(15):
+            object_ = subject
+        closures: list[Path] = [
+            *(repeat(p), repeat(p), repeat(p), repeat(Inverse(p)), repeat(Alternative(p, Inverse(step)))),
+            *(repeat(Alternative(p, step)), repeat(Sequence(p, step)), repeat(Negated((step,), ()))),
+            *(Sequence(repeat(p), step), Sequence(step, repeat(p)), Sequence(repeat(p), other(step))),
+            *(Sequence(Inverse(repeat(p)), Sequence(step, other(p))), Alternative(repeat(p), step)),
+            *(repeat(other(p)), repeat(Sequence(other(p), step)), repeat(Sequence(other(p), other(step)))),
+            *(
+                repeat(Alternative(other(p), step)),
+                repeat(Inverse(Sequence(p, other(step)))),
+                Inverse(repeat(p)),
+            ),
+        ]
+        return subject, self.one(*closures), object_
 
     def values(self, visible: Seq[str]) -> Values:
         """VALUES for one or two variables, mostly of the group."""

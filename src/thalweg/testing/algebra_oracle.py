@@ -25,8 +25,8 @@ DIFFERENCES = {
     "negated in both directions": "18.2.2.3: `!(a|^b)` is a union and keeps duplicates; pyoxigraph drops them",
     "copies of a negated set": "18.4, NegatedPropertySet: the definition asks for a triple and leaves open how many "
     "copies a solution has that several triples give. We count triples; so does pyoxigraph, unless both ends are bound",
-    "zero length at a term": "18.4, ZeroOrOnePath: a term is at both ends of a path of length zero, also one that the "
-    "graph does not hold; pyoxigraph finds only nodes of the graph",
+    "zero length at a term": "18.4, ZeroOrOnePath and ZeroOrMorePath: a term is at both ends of a path of length zero, "
+    "also one that the graph does not hold; pyoxigraph finds only nodes of the graph",
     "order": "17.3: `<` is defined for numbers, texts, booleans and dateTimes; pyoxigraph also orders equal terms and "
     "texts with a language, which 17.3.1 lets an engine do",
     "boolean order": "17.3: `<` is defined for booleans; in pyoxigraph it is an error",

@@ -29,6 +29,7 @@ from thalweg.testing.syntax import (
     Inverse,
     Minus,
     Negated,
+    OneOrMore,
     Optional,
     Path,
     Select,
@@ -37,6 +38,7 @@ from thalweg.testing.syntax import (
     Union,
     Values,
     Var,
+    ZeroOrMore,
     ZeroOrOne,
     walk,
 )
@@ -58,6 +60,7 @@ class Judge:
         self.default = default
         self.named = named
         self.notes: set[str] = set()
+        self._middles = 0
 
     def select(self, query: Select, active: Content | None = None) -> Counter[Row]:
         """The bag of rows of a SELECT; REDUCED keeps all of them."""
@@ -230,7 +233,8 @@ class Judge:
             case Inverse(inner):
                 return self._path(o, inner, s, active)
             case Sequence(first, second):
-                middle = "_:/"
+                self._middles += 1
+                middle = f"_:/{self._middles}"
                 rows = join(self._path(s, first, middle, active), self._path(middle, second, o, active))
                 return [{name: row[name] for name in row if name != middle} for row in rows]
             case Alternative(first, second):
@@ -253,6 +257,40 @@ class Judge:
                 return rows
             case ZeroOrOne(inner):
                 return self._zero_or_one(s, inner, o, active)
+            case ZeroOrMore(inner) | OneOrMore(inner):
+                return self._repeated(s, inner, o, active, zero=isinstance(path, ZeroOrMore))
+
+    def _repeated(self, s: str, inner: Path, o: str, active: Content, *, zero: bool) -> list[Solution]:
+        """Without duplicates: from a term, or from each node of the graph, what the function ALP visits."""
+        nodes = {end for triple in active for end in (triple[0], triple[2])}
+        ends = [end for end in (s, o) if not _is_variable(end)]
+        if zero and not set(ends) <= nodes:
+            self.notes.add("zero length at a term")
+        if ends and s not in ends:
+            rows = self._repeated(o, Inverse(inner), s, active, zero=zero)
+        else:
+            rows = []
+            for start in [s] if ends else sorted(nodes):
+                for end in self._visited(start, inner, active, zero=zero):
+                    row: Solution = {}
+                    wanted = ((s, start), (o, end))
+                    if all((row.setdefault(_name(w), h) if _is_variable(w) else w) == h for w, h in wanted):
+                        rows.append(row)
+        return _distinct(rows)
+
+    def _visited(self, start: str, path: Path, active: Content, *, zero: bool) -> set[str]:
+        """The terms that repetitions of a path lead to, by the definition of ALP."""
+
+        def after(term: str) -> set[str]:
+            return {row["_:end"] for row in self._path(Fixed(term), path, "_:end", active)}
+
+        visited = {str(start)} if zero else after(start)
+        waiting = set(visited)
+        while waiting:
+            new = after(waiting.pop()) - visited
+            visited |= new
+            waiting |= new
+        return visited
 
     def _zero_or_one(self, s: str, inner: Path, o: str, active: Content) -> list[Solution]:
         """Without duplicates. A term that is no node of the graph is at both ends of its path of length zero."""

@@ -137,6 +137,26 @@ class ZeroOrOne:
 
 
 @dataclass(frozen=True)
+class ZeroOrMore:
+    """`path*`."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{_bracketed(self.path)}*"
+
+
+@dataclass(frozen=True)
+class OneOrMore:
+    """`path+`."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"{_bracketed(self.path)}+"
+
+
+@dataclass(frozen=True)
 class Negated:
     """`!(iri|^iri)`: the forward and the backward IRIs."""
 
@@ -147,7 +167,7 @@ class Negated:
         return f"!({'|'.join([*self.forward, *(f'^{iri}' for iri in self.backward)])})"
 
 
-Path = str | Inverse | Sequence | Alternative | ZeroOrOne | Negated
+Path = str | Inverse | Sequence | Alternative | ZeroOrOne | ZeroOrMore | OneOrMore | Negated
 """A path; a text is an IRI, or a variable where a whole pattern has no other step."""
 
 
@@ -300,7 +320,7 @@ class Group:
 
 
 Element = Triples | Filter | Optional | Union | Minus | Bind | Values | Graph | Select | Group
-Node = Element | Expression | Inverse | Sequence | Alternative | ZeroOrOne | Negated
+Node = Element | Expression | Path
 
 
 def scope(node: Element) -> set[str]:

@@ -24,7 +24,6 @@ def refusal(text, kind=QueryError, stream="http://ex/s"):
         ("CONSTRUCT { ?x :p ?y }\nWHERE { ?x :p ?y } LIMIT 5", "LIMIT", 3, 20),
         ("DESCRIBE ?x { ?x :p ?y }", "DESCRIBE", 2, 1),
         ("INSERT DATA { :a :b :c }", "Update", 2, 1),
-        ("SELECT * { ?x :p+ ?y }", "paths of any length", 2, 15),
         (
             "SELECT * FROM STREAM :s [RANGE 1] FROM STREAM :t [RANGE 2] { ?x :p ?y }",
             "different windows",

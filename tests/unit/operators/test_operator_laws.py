@@ -21,6 +21,7 @@ from thalweg.algebra.terms import Const
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.lang import parse
 from thalweg.operators.building import DistinctRows, Operator
+from thalweg.operators.closure import ClosureRows
 from thalweg.operators.cogroup import CoGroupRows
 from thalweg.operators.groups import GroupRows
 from thalweg.operators.rows import (
@@ -146,6 +147,30 @@ def outer(base: Bag, other: Bag) -> Bag:
     return made
 
 
+def closed(steps: Bag) -> Bag:
+    """The pairs that a chain of steps connects, by repeated joins."""
+    pairs = {row for row, count in steps.items() if count > 0}
+    while more := {(a, d) for a, b in pairs for c, d in pairs if b == c} - pairs:
+        pairs |= more
+    return Counter(dict.fromkeys(pairs, 1))
+
+
+class FromRoots(ClosureRows):
+    """A closure from the first terms of the second input."""
+
+    def __init__(self) -> None:
+        super().__init__(asked=True)
+
+    def step(self, *inputs: Changes) -> Changes:
+        steps, roots = inputs
+        return super().step(steps, Changes(roots.time, roots.weight, roots.rows[:, :1]))
+
+
+def from_roots(steps: Bag, roots: Bag) -> Bag:
+    wanted = {row[0] for row, count in roots.items() if count > 0}
+    return Counter({pair: 1 for pair in closed(steps) if pair[0] in wanted})
+
+
 def table(arena: Arena) -> np.ndarray:
     rows = [[TERMS[0], TERMS[1]], [TERMS[0], ""], [TERMS[1], TERMS[2]]]
     return np.array([[arena.intern(t.encode()) if t else 0 for t in row] for row in rows], np.int64)
@@ -223,6 +248,20 @@ OPERATORS = {
     "extremes": groups(("MIN", False), ("MAX", True), ("SAMPLE", False)),
     "concatenation": groups(("GROUP_CONCAT", False), ("GROUP_CONCAT", True), ("SUM", False)),
     "one group": Case(Counted, counted, 2),
+    "closure": Case(lambda arena: ClosureRows(), closed),
+    "closure of different terms": Case(
+        lambda arena: ClosureRows(proper=True),
+        lambda steps: Counter({pair: 1 for pair in closed(steps) if pair[0] != pair[1]}),
+    ),
+    "closure from a root": Case(
+        lambda arena: ClosureRows(root=arena.intern(A.encode()), keeps=(1,)),
+        lambda steps: Counter({pair[1:]: 1 for pair in closed(steps) if pair[0] == A}),
+    ),
+    "closure to a target": Case(
+        lambda arena: ClosureRows(target=arena.intern(A.encode()), keeps=(0,)),
+        lambda steps: Counter({pair[:1]: 1 for pair in closed(steps) if pair[1] == A}),
+    ),
+    "closure from roots": Case(lambda arena: FromRoots(), from_roots, 2),
     "everything": cogroup("rows", "mark not", "left", "anti"),
 }
 cases = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATORS)
