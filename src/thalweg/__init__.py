@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.errors import (
     DataError,
+    LimitError,
     QueryError,
     ThalwegError,
     ThalwegWarning,
@@ -34,6 +35,7 @@ __all__ = [
     "DataError",
     "Instant",
     "Late",
+    "LimitError",
     "Literal",
     "QueryError",
     "Row",

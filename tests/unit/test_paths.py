@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 
 import thalweg as tw
-from thalweg.errors import LimitError
 
 S = "http://ex/s"
 
@@ -149,13 +148,13 @@ def test_a_path_with_too_many_pairs_ends_its_query_and_no_other(window: str) -> 
     with pytest.warns(tw.ThalwegWarning, match="a query has ended: a path with"):
         clique(session, 1, 15, until=6)
     for _ in range(2):
-        with pytest.raises(LimitError, match="connects more than 200 pairs of terms"):
+        with pytest.raises(tw.LimitError, match="connects more than 200 pairs of terms"):
             wide.poll()
     assert len(narrow.poll()) == len(plain.poll()) == 15
     clique(session, 7, 16)
     session.advance(30)
     assert Counter(row.op for row in plain.poll())["+"] >= 1
-    with pytest.raises(LimitError):
+    with pytest.raises(tw.LimitError):
         tw.Session.restore(session.save()).queries[0].poll()
     session.unregister(wide)
     push(session, 31, "apb")
@@ -168,8 +167,8 @@ def test_what_reads_a_stream_that_is_derived_from_an_ended_query_does_not_go_on_
         f"FROM STREAM <{S}> WHERE {{ ?x :p+ ?y }}"
     )
     session.register("SELECT * FROM STREAM <http://ex/d> WHERE { ?x ?p ?y }")
-    with pytest.warns(tw.ThalwegWarning), pytest.raises(LimitError):
+    with pytest.warns(tw.ThalwegWarning), pytest.raises(tw.LimitError):
         clique(session, 1, 10)
     for at in (2, 3):
-        with pytest.raises(LimitError):
+        with pytest.raises(tw.LimitError):
             push(session, at, "apb")
