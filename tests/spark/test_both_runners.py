@@ -274,6 +274,28 @@ def test_deletes_from_files_give_the_same_rows_in_shards_and_after_kills(
     assert len(play.rows) > 1
 
 
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("name", ["star", "triangle", "by count", "each event", "any predicate"])
+def test_graphs_that_state_their_times_give_the_same_rows_in_shards(
+    tmp_path: Path, name: str, shards: int
+) -> None:
+    chance = random.Random(name)
+    path, text = tmp_path / "s.nq", ""
+    for k in range(60):
+        node = [f"<http://ex/n{chance.randrange(5)}>" for _ in range(4)]
+        graph = f"<http://ex/g{k}>"
+        rows = [f"{node[0]} {P} {node[1]}", f"{node[0]} {Q} {node[2]}", f"{node[3]} {P} {node[0]}"]
+        rows.insert(chance.randrange(4), f'{node[1]} {P} "{3 * k}"')
+        text += "".join(f"{row} {graph} .\n" for row in rows)
+    path.write_text(text)
+    job = job_of(CASES[name], shards=shards, time_predicate=P)
+    play = Play(job)
+    for chunk in chunks_of(job, S, path, piece_bytes=1000):
+        play.batch([chunk])
+    assert told(play.rows) == told(in_process(job, {S: path}))
+    assert len(play.rows) > 1
+
+
 @pytest.mark.parametrize("name", ["values only", "optional first"])
 def test_rows_without_triples_begin_with_the_first_event_also_if_nothing_of_it_is_kept(name: str) -> None:
     job = job_of(ALGEBRA[name], shards=4)

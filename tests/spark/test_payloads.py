@@ -259,3 +259,11 @@ def test_a_format_with_ops_has_no_op_beside_it(syntax: str) -> None:
     _, chunk, _ = read(row(b"", syntax=syntax, op="insert"))
     assert "states its ops itself" in chunk.rejects[0].reason
     assert not len(read(row(b"", syntax=syntax))[1].rejects)
+
+
+def test_a_graph_of_a_payload_may_state_its_time_itself() -> None:
+    text = f'<a:1> {AT} "7" <a:g> .\n<a:2> {AT} "8" <a:g> .\n<a:h> {AT} "9" .\n<a:3> {AT} "5" <a:h> .\n'
+    arena, chunk, _ = read(row(text.encode(), syntax="nq", time=None, timed=False))
+    times = {arena.text(int(s)): int(time) for s, time in zip(chunk.s, chunk.time, strict=True)}
+    assert times == {"<a:1>": 7000, "<a:2>": 7000, "<a:3>": 9000}
+    assert not chunk.rejects

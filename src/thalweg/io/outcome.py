@@ -207,7 +207,7 @@ def _cause(
         lost = "was not written or copied to its end" if kind == "truncated" else "is damaged"
         return f"the {packed.title} file {lost}: make it again ({packed.test} tests it)"
     if kind == "untimed":
-        return "a graph needs a time, given by a statement outside of graphs; --time-predicate names its predicate"
+        return "a graph needs a time, given by a statement about it, or in it; --time-predicate names the predicate"
     try:
         return likely_cause(file, options.format_for(file), whole=whole)
     except UsageError:  # the source is no file: its name has no suffix

@@ -1,9 +1,10 @@
 """Named graphs to timed events: which event a row belongs to, and when the time of an event is known.
 
 The law: an event is a maximal run of quads with one graph name (statements of the default graph do not end
-it). Its time is the last one stated of its graph before the run ends; where none was stated, the first one stated
-later. An event that still has no time when LIMIT later events have begun is refused. All this depends on the
-order of rows only, never on how they are cut into chunks.
+it). Its time is the last one that the default graph states of its graph before the run ends; where none was stated,
+the first one that a quad of the run states, of whatever subject; else the first one that the default graph states
+later. An event that still has no time when LIMIT later events have begun is refused. All this depends on the order of
+rows only, never on how they are cut into chunks.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ def end_run(table, spare, control, queue):
     i = _entry(table, spare, control, control[OPEN])
     if table[i, 1] != NO_TIME:
         queue[row, TIME] = table[i, 1]
+    if queue[row, TIME] != NO_TIME:
         queue[row, STATE] = TIMED
     else:
         queue[row, CHAIN] = table[i, 2]
@@ -132,6 +134,9 @@ def number_rows(g, s, time, table, spare, control, queue, event):
             if late >= 0 and queue[late, STATE] == WAITS:
                 queue[late, STATE] = REFUSED
         event[k] = control[BEGUN] - 1
+        row = event[k] - control[FIRST]
+        if time[k] != NO_TIME and queue[row, TIME] == NO_TIME:
+            queue[row, TIME] = time[k]
 
 
 @njit(cache=True, nogil=True)

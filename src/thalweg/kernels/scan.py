@@ -357,10 +357,11 @@ def scan(
             settled_at = o_at
             settled_size = o_size
             instant = NO_TIME
-            if g_size == 0 and p_size == time_size and same(time_at, p_at, p_size):
+            if p_size == time_size and same(time_at, p_at, p_size):
                 if load8(o_at) == 0x22:
                     instant = micros(o_at + 1, string_end(o_at + 1, escapes) - o_at - 1)
-                if instant == NO_TIME:
+                # Within a graph it is data, whatever the object.
+                if instant == NO_TIME and g_size == 0:
                     p = 0
                     why = BAD_TIME
                     break

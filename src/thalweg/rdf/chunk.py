@@ -53,9 +53,9 @@ class Chunk:
     """Kept rows of a piece in source order; their ids live in the arena that the reader was given.
 
     number: position of a row among the statements of the piece; time: microseconds where the row is the
-    timestamp of the graph s (then g is 0), else NO_TIME. A row with s = 0 only marks that the graph g begins
-    or goes on here; a timestamp that no query wants as data has p = o = 0. bnodes counts blank-node terms
-    whose labels still await the scope of their event.
+    timestamp of the graph s (then g is 0) or of the graph g that it is in, else NO_TIME. A row with s = 0 only
+    marks that the graph g begins or goes on here; a timestamp that no query wants as data has p = o = 0. bnodes
+    counts blank-node terms whose labels still await the scope of their event.
 
     In a chunk of whole events (the mode `events`), number is the place of the row's event among those of the chunk,
     from 0 and without gaps, and time is the time of the event; see `EventFramer` for events without triples or times.

@@ -40,8 +40,8 @@ class StatementFramer:
 
     triples: `per_event` statements, or a whole document, make an event, and event k has time k * unit_us, or
     k / rate seconds where a rate (events a second) is given; an event is emitted when it is complete. graphs: a
-    run of quads with one graph name is an event, its time is given by a timestamp of the default graph (see
-    `kernels.frame`); it is emitted when the next graph has begun, it has a time, and so have those before it.
+    run of quads with one graph name is an event, its time is given by a timestamp of the default graph or in it
+    (see `kernels.frame`); it is emitted when the next graph has begun, it has a time, and so have those before it.
 
     The arena (that of the chunks) is needed for graphs and for blank nodes that await their scope. What
     `live` gives must stay in it.
@@ -160,7 +160,7 @@ class StatementFramer:
         kernel.number_rows(chunk.g, chunk.s, chunk.time, self._table, self._spare, self._control, room, event)
         self._queue = room[: int(self._control[kernel.BEGUN] - self._control[kernel.FIRST])]
         self.ignored += chunk.unnamed
-        self._held.append(self._rows(chunk, event, (event >= 0) & (chunk.s != 0)))
+        self._held.append(self._rows(chunk, event, (event >= 0) & (chunk.s != 0) & (chunk.p != 0)))
         return self._emit_graphs(rejects)
 
     def _emit_graphs(self, rejects: tuple[Reject, ...]) -> EventBatch:
@@ -183,9 +183,7 @@ class StatementFramer:
     def _untimed(self, graphs: Ids) -> tuple[Reject, ...]:
         assert self.arena is not None
         return tuple(
-            Reject(
-                self._lines.last, 0, 0, f"graph {graph} has no prov:generatedAtTime", graph[:500], "untimed"
-            )
+            Reject(self._lines.last, 0, 0, f"graph {graph} has no time", graph[:500], "untimed")
             for graph in self.arena.texts(graphs)
         )
 

@@ -247,13 +247,14 @@ class JellyReader(OverReader):
         event = frame_of[good][chunk.number]
         times = np.array(found.times, np.int64)
         stamps = np.flatnonzero((chunk.time != NO_TIME) & (times[event] == NO_TIME))
+        stamps = stamps[np.lexsort((chunk.g[stamps] != 0, event[stamps]))]  # those of the default graph first
         stamps = stamps[changes(event[stamps])]
         times[event[stamps]] = chunk.time[stamps]
         # What states the time of a graph is no data of it.
         named = np.zeros(times.size, np.bool_)
         named[event[chunk.g != 0]] = True
-        rows = chunk.picked(np.flatnonzero((chunk.time == NO_TIME) | ~named[event]))
-        event = event[(chunk.time == NO_TIME) | ~named[event]]
+        data = np.flatnonzero((chunk.time == NO_TIME) | (chunk.g != 0) | ~named[event])
+        rows, event = chunk.picked(data), event[data]
         counts = np.bincount(frame_of[good], minlength=times.size)
         stated = Stated(times, np.ones(times.size, np.int64), counts)
         return event_chunk(rows, event, stated, rejects=found.rejects)

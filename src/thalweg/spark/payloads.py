@@ -212,6 +212,9 @@ def _time(row: dict[str, Any]) -> int:
 
 
 def _stamps(chunk: Chunk, payload: Ids, rows: Ids) -> dict[tuple[int, int], int]:
-    """The times that payloads state of their graphs; the last one counts."""
-    pairs = zip(payload[rows].tolist(), chunk.s[rows].tolist(), strict=True)
+    """The times that payloads state of their graphs: the last one of the default graph, else the first in the graph."""
+    within = chunk.g[rows] != 0
+    rows = np.concatenate([rows[within][::-1], rows[~within]])
+    graph = np.where(chunk.g[rows] != 0, chunk.g[rows], chunk.s[rows])
+    pairs = zip(payload[rows].tolist(), graph.tolist(), strict=True)
     return dict(zip(pairs, chunk.time[rows].tolist(), strict=True))

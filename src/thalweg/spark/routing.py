@@ -113,10 +113,13 @@ def _share(chunk: Chunk, mode: str, mine: Mask) -> Chunk:
     """The rows of a shard, and what it needs of the others: where events begin, and their times."""
     if mode == TRIPLES:
         return chunk.picked(np.flatnonzero(mine & (chunk.p != 0)))
-    said = (chunk.s == 0) | (chunk.time != NO_TIME) if mode == GRAPHS else chunk.s == 0
+    said, stamps = chunk.s == 0, np.zeros(len(chunk), np.bool_)
+    if mode == GRAPHS:
+        stamps = (chunk.time != NO_TIME) & (chunk.g != 0)  # data as well, of some shards
+        said = said | ((chunk.time != NO_TIME) & (chunk.g == 0))
     mine = mine & ~said
     # The first row of an event stands for its beginning, also where it is not wanted.
-    rows = np.flatnonzero(mine | said | _begins(chunk, mode))
+    rows = np.flatnonzero(mine | said | stamps | _begins(chunk, mode))
     picked = chunk.picked(rows)
     other = ~(mine | said)[rows]
     if not other.any():

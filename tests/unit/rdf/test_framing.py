@@ -157,7 +157,7 @@ def test_a_graph_without_a_time_is_refused_at_the_end() -> None:
     line.push(at("g", 1) + quad("g") + quad("h") + quad("h") + at("i", 3) + quad("i"))
     last = line.framer.close()
     assert line.show(last) == [(2, 3, "<a:i>", "<a:o>")]
-    assert [reject.reason for reject in last.rejects] == ["graph <a:h> has no prov:generatedAtTime"]
+    assert [reject.reason for reject in last.rejects] == ["graph <a:h> has no time"]
     assert (last.events, last.clock) == (1, 3000)
 
 
@@ -166,7 +166,7 @@ def test_a_graph_without_a_time_holds_back_no_more_than_the_limit() -> None:
     batch = line.push(quad("none") + "".join(at(f"g{k}", k) + quad(f"g{k}") for k in range(LIMIT - 1)))
     assert (batch.events, batch.rejects) == (0, ())
     batch = line.push(at("last", 9999) + quad("last"))
-    assert [reject.reason for reject in batch.rejects] == ["graph <a:none> has no prov:generatedAtTime"]
+    assert [reject.reason for reject in batch.rejects] == ["graph <a:none> has no time"]
     assert batch.events == LIMIT - 1
     assert line.show(batch)[0] == (1, 0, "<a:g0>", "<a:o>")
     # It is too late for the time of the refused one, and that harms no one.
@@ -214,9 +214,7 @@ def test_a_bad_time_is_refused_and_so_is_its_graph() -> None:
     line = Line()
     batch = line.push(at("g", "1") + quad("g") + at("h", "tomorrow") + quad("h"))
     assert [reject.line for reject in batch.rejects] == [3]
-    assert [reject.reason for reject in line.framer.close().rejects] == [
-        "graph <a:h> has no prov:generatedAtTime"
-    ]
+    assert [reject.reason for reject in line.framer.close().rejects] == ["graph <a:h> has no time"]
 
 
 def test_pruned_graphs_move_the_clock() -> None:
@@ -332,3 +330,38 @@ def test_columns_of_a_batch_have_one_length() -> None:
     none = np.empty(0, dtype=np.int64)
     with pytest.raises(ValueError, match="different lengths"):
         EventBatch("s", Rows(none, none, none, none, none, none, np.zeros(1, dtype=np.int64)))
+
+
+def inside(graph: str, time: object, s: str = "x") -> str:
+    return at(s, time).replace(" .\n", f" <a:{graph}> .\n")
+
+
+def test_a_graph_may_state_its_time_itself() -> None:
+    line = Line()
+    text = quad("g", "<a:1>") + inside("g", 7) + inside("g", 8) + quad("h", "<a:2>") + inside("h", 9)
+    batches = [line.push(text), line.framer.close()]
+    assert [row[:3] for row in line.show(*batches)] == [(0, 7, "<a:g>")] * 3 + [(1, 9, "<a:h>")] * 2
+    assert not any(batch.rejects for batch in batches)
+    assert line.framer.ignored == 0
+
+
+def test_what_the_default_graph_has_stated_goes_before_what_the_graph_states() -> None:
+    line = Line()
+    text = at("g", 5) + inside("g", 7) + inside("h", 7) + quad("i") + at("h", 6) + at("i", 8)
+    assert [row[:2] for row in line.show(line.push(text), line.framer.close())] == [(0, 5), (1, 7), (2, 8)]
+
+
+def test_a_time_within_a_graph_counts_whatever_is_pruned_and_wherever_pieces_are_cut() -> None:
+    lines = [quad("g"), inside("g", 7), quad("g"), quad("h"), inside("h", 3), inside("g", 4)]
+    for cut in range(len(lines) + 1):
+        line = Line(prune=Prune.of([Signature(None, b"<a:p>", None)]))
+        batches = [line.push("".join(lines[:cut])), line.push("".join(lines[cut:])), line.framer.close()]
+        assert [row[:2] for row in line.show(*batches)] == [(0, 7), (0, 7), (1, 3)]
+        assert [int(time) for batch in batches for time in batch.times] == [7000, 3000, 4000]
+
+
+def test_within_a_graph_the_time_predicate_may_have_other_objects() -> None:
+    line = Line()
+    batches = [line.push(inside("g", "soon") + inside("g", 7) + inside("h", "soon")), line.framer.close()]
+    assert [row[:2] for row in line.show(*batches)] == [(0, 7), (0, 7)]
+    assert [reject.reason for batch in batches for reject in batch.rejects] == ["graph <a:h> has no time"]
