@@ -284,7 +284,7 @@ class Session:
         self._begin(stream)
         time = time_of(at)
         if isinstance(graph, str):
-            data, format = graph.encode("utf-8", "replace"), format or "nt"
+            data, format = graph.encode("utf-8", "surrogatepass"), format or "nt"
         elif isinstance(graph, bytes | bytearray | memoryview):
             data, format = bytes(graph), format or "nt"
         elif format is None:

@@ -47,7 +47,7 @@ def lines_of(graph: Any) -> tuple[bytes, str]:
         line, named = _line(statement, len(lines))
         lines.append(line)
         is_quads |= named
-    return "".join(lines).encode("utf-8", "replace"), "nq" if is_quads else "nt"
+    return "".join(lines).encode("utf-8", "surrogatepass"), "nq" if is_quads else "nt"
 
 
 def _is_statement(graph: Any) -> bool:
@@ -99,7 +99,7 @@ def likely_cause(text: str | bytes, format: str) -> str:
     """Why a text may be unreadable in a format, as the end of a sentence; empty where that is not plain."""
     if names_a_file(text):
         return ": it is the name of a file, and push takes the text"
-    data = text.encode() if isinstance(text, str) else bytes(text)
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
     if not data.strip() or len(data) > _MOST_TRIED:
         return ""
     for name, parser in _OTHERS.items():

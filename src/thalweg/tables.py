@@ -39,6 +39,14 @@ class Rows(list[Row]):
         made.names, made.of_answer = names, of_answer
         return made
 
+    def __getattr__(self, name: str) -> Any:
+        """What a list that somebody else has made of rows lacks: all variables of the rows; they are changes."""
+        if name == "names":
+            return tuple(dict.fromkeys(variable for row in self for variable in row.bindings))
+        if name == "of_answer":
+            return False
+        raise AttributeError(f"'Rows' object has no attribute {name!r}")
+
     def to_arrow(self, *, terms: bool = False) -> pa.Table:
         """A table of Arrow with a column for each variable; of changes also `at`, `op` and, for `[NOW]`, `graph`.
 

@@ -27,6 +27,9 @@ _ABSOLUTE = re.compile(r'[A-Za-z][A-Za-z0-9+.\-]*:[^\s<>"]*')
 _UNESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _NAMED = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 _NOT_IN_IRIS = {ord(c): f"\\u{ord(c):04X}" for c in [*map(chr, range(0x21)), *'<>"{}|^`\\']}
+# What needs no escape: to look is quicker than to translate.
+_PLAIN_IRI = re.compile(r'[^\x00-\x20<>"{}|^`\\]*')
+_PLAIN_TEXT = re.compile(r'[^\x00-\x1f\x7f"\\]*')
 _KNOWN_TERMS = 1 << 16
 
 
@@ -42,7 +45,7 @@ class IRI(str):
     @property
     def n3(self) -> str:
         """The term in N-Triples form. A character that no IRI may have is escaped, and refused by readers."""
-        return f"<{self.translate(_NOT_IN_IRIS)}>"
+        return _text_of_iri(self)
 
     def __repr__(self) -> str:
         return f"IRI({str(self)!r})"
@@ -60,7 +63,7 @@ class BlankNode(str):
     @property
     def n3(self) -> str:
         """The term in N-Triples form."""
-        return f"_:{self}"
+        return _text_of_node(self)
 
     def __repr__(self) -> str:
         return f"BlankNode({str(self)!r})"
@@ -92,10 +95,7 @@ class Literal(str):
     @property
     def n3(self) -> str:
         """The term in N-Triples form."""
-        if self.language is not None:
-            return f"{quoted(str(self))}@{self.language}"
-        suffix = "" if self.datatype == XSD_STRING else f"^^{IRI(self.datatype).n3}"
-        return quoted(str(self)) + suffix
+        return _literal_text(str(self), self.language, self.datatype)
 
     def __repr__(self) -> str:
         if self.language is not None:
@@ -105,6 +105,21 @@ class Literal(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _literal, (str(self), self.language, self.datatype)
+
+
+def _text_of_iri(iri: str) -> str:
+    return f"<{iri}>" if _PLAIN_IRI.fullmatch(iri) else f"<{iri.translate(_NOT_IN_IRIS)}>"
+
+
+def _text_of_node(label: str) -> str:
+    return f"_:{label}"
+
+
+def _literal_text(text: str, language: str | None, datatype: str) -> str:
+    form = f'"{text}"' if _PLAIN_TEXT.fullmatch(text) else quoted(text)
+    if language is not None:
+        return f"{form}@{language}"
+    return form if datatype == XSD_STRING else f"{form}^^{_text_of_iri(datatype)}"
 
 
 def _literal(text: str, language: str | None, datatype: str) -> Literal:
@@ -152,16 +167,18 @@ def text_of(value: object, place: str = "object") -> str:
     >>> text_of(5), text_of("http://ex/p", "predicate"), text_of(True)
     ('"5"^^<http://www.w3.org/2001/XMLSchema#integer>', '<http://ex/p>', '"true"^^<http://www.w3.org/2001/XMLSchema#boolean>')
     """
-    if type(value) is str:
-        return _text_of_text(value, place)
-    if isinstance(value, IRI | BlankNode | Literal):
-        return value.n3
-    write = _TEXTS.get(type(value)) or next(
-        (_TEXTS[kind] for kind in type(value).__mro__ if kind in _TEXTS), None
-    )
+    kind = type(value)
+    if kind is str:
+        return _text_of_text(value, place)  # type: ignore[arg-type]
+    if kind not in _WRITERS:
+        _WRITERS[kind] = _writer(kind)
+    write = _WRITERS[kind]
     if write is not None:
         return write(value)
-    return _foreign(value, place)
+    raise UsageError(
+        f"the {place} {value!r:.60} ({kind.__name__}) is no term: give a number, a truth value, a date or a time, "
+        "tw.IRI(...), tw.Literal(...), tw.BlankNode(...), a term of rdflib or pyoxigraph, or a text in N-Triples form"
+    )
 
 
 @lru_cache(maxsize=_KNOWN_TERMS)
@@ -169,7 +186,7 @@ def _text_of_text(text: str, place: str) -> str:
     if _TERM.fullmatch(text):
         return text
     if place != "object" and _ABSOLUTE.fullmatch(text):
-        return IRI(text).n3
+        return _text_of_iri(text)
     shown = repr(text if len(text) <= 60 else text[:60] + "...")
     if place != "object":
         raise UsageError(
@@ -182,27 +199,28 @@ def _text_of_text(text: str, place: str) -> str:
     )
 
 
-def _foreign(value: object, place: str) -> str:
-    """The text of a term of rdflib or pyoxigraph, which are known by their modules: neither is loaded for this."""
-    module = type(value).__module__.partition(".")[0]
-    name = type(value).__name__
-    if module == "rdflib" and isinstance(value, str):
-        if name == "BNode":
-            return f"_:{value}"
-        if name == "Literal":
-            language, datatype = getattr(value, "language", None), getattr(value, "datatype", None)
-            return Literal(
-                str(value), language=language, datatype=None if datatype is None else str(datatype)
-            ).n3
-        return IRI(str(value)).n3
-    if module == "pyoxigraph" and name in ("NamedNode", "BlankNode", "Literal"):
-        return str(value)
-    if hasattr(type(value), "dtype") and hasattr(value, "item"):  # a scalar of NumPy
-        return text_of(value.item(), place)
-    raise UsageError(
-        f"the {place} {value!r:.60} ({name}) is no term: give a number, a truth value, a date or a time, tw.IRI(...), "
-        "tw.Literal(...), tw.BlankNode(...), a term of rdflib or pyoxigraph, or a text in N-Triples form"
-    )
+def _writer(kind: type) -> Callable[[Any], str] | None:
+    """What writes the terms of a type; None if they are no terms. Types of rdflib, pyoxigraph and NumPy are known by
+    their modules: none of these is loaded for this.
+    """
+    if issubclass(kind, IRI | BlankNode | Literal):
+        return _n3
+    found = next((_TEXTS[one] for one in kind.__mro__ if one in _TEXTS), None)
+    if found is not None:
+        return found
+    module = kind.__module__.partition(".")[0]
+    if module == "rdflib" and issubclass(kind, str):
+        return {"BNode": _text_of_node, "Literal": _text_of_rdflib}.get(kind.__name__, _text_of_iri)
+    if module == "pyoxigraph" and kind.__name__ in ("NamedNode", "BlankNode", "Literal"):
+        return str
+    if module == "numpy" and hasattr(kind, "item"):
+        return lambda value: text_of(value.item())
+    return None
+
+
+def _text_of_rdflib(literal: Any) -> str:
+    datatype = None if literal.datatype is None else str(literal.datatype)
+    return _literal_text(str(literal), literal.language, datatype or XSD_STRING)
 
 
 def _character(match: re.Match[str]) -> str:
@@ -332,6 +350,12 @@ def _text_of_duration(value: timedelta) -> str:
     return _typed(f"{'-' if value < timedelta(0) else ''}PT{seconds}{fraction}S", "dayTimeDuration")
 
 
+def _n3(term: IRI | BlankNode | Literal) -> str:
+    return term.n3
+
+
+_WRITERS: dict[type, Callable[[Any], str] | None] = {}
+"""What writes the terms of the types that have been seen."""
 _TEXTS: dict[type, Callable[[Any], str]] = {
     bool: lambda value: _typed("true" if value else "false", "boolean"),
     int: lambda value: _typed(str(int(value)), "integer"),
