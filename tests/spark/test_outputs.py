@@ -5,14 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from thalweg.answers import Row
 from thalweg.errors import UsageError
+from thalweg.io.files import pieces
 from thalweg.io.job import Job, Outputs
 from thalweg.lang import parse
 from thalweg.spark import checkpoints, outputs
@@ -116,7 +119,7 @@ class Cutter:
         self.point()
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".jsonl.gz", ".csv.gz"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".jsonl.gz", ".tsv.gz"])
 def test_a_run_that_is_cut_at_any_point_has_each_batch_once(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,3 +252,24 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(Killed):
         checkpoints.replace_file(file, b"new")
     assert file.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".srj", ".tsv.zst", ".srx.gz"])
+def test_every_format_holds_all_batches_of_a_run_without_a_checkpoint(tmp_path: Path, suffix: str) -> None:
+    made = job(tmp_path, suffix)
+    sinks = Sinks(made, tmp_path / "tasks")
+    for number in range(BATCHES):
+        with sinks.batch(number):
+            sinks.write(rows_of_batch(number))
+    sinks.close()
+    assert sinks.rows == 3 * BATCHES
+    path = tmp_path / f"out{suffix}"
+    if suffix == ".parquet":
+        terms = pq.read_table(path)["x"].to_pylist()
+    elif suffix == ".srj":
+        bindings = json.loads(path.read_bytes())["results"]["bindings"]
+        terms = [f"<{row['x']['value']}>" for row in bindings]
+    else:
+        text = b"".join(bytes(data) for _, data in pieces(path)).decode()
+        terms = re.findall(r"<http://ex/[^<>]*>", text.replace("<uri>", "<").replace("</uri>", ">"))
+    assert terms == [f"<http://ex/{number}-{k}>" for number in range(BATCHES) for k in range(3)]

@@ -89,7 +89,7 @@ def test_events_keep_times_names_and_triples_through_all_formats_of_events(
     for number, graph in enumerate(graphs):
         name = f"{EX}g{number}"
         text.write(f'<{name}> {STAMP} "{number * 7}" .\n')
-        held = {quad.triple for quad in ox.parse("".join(graph).encode(), format=ox.RdfFormat.N_TRIPLES)}
+        held = _triples("".join(graph))
         text.writelines(f"{triple} <{name}> .\n" for triple in held)
         if held:
             expected.append((f"1970-01-01T00:00:00.{number * 7:03d}Z", name, held))
@@ -108,6 +108,59 @@ def test_events_keep_times_names_and_triples_through_all_formats_of_events(
         assert op == "+"
         found.setdefault((_millis(at), graph[1:-1]), set()).add(quad.triple)
     assert [(*key, held) for key, held in found.items()] == expected
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["insert", "delete"]), st.integers(0, 2), st.lists(triples, min_size=1, max_size=3)
+    ),
+    max_size=6,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(changes=changes, way=st.lists(st.sampled_from(["rdfp", "jsonl"]), min_size=1, max_size=3))
+def test_deletes_and_inserts_stay_events_of_their_own(
+    thalweg: Commands, changes: list[tuple[str, int, list[str]]], way: list[str]
+) -> None:
+    at, expected = 0, []
+    with (thalweg.folder / "0.jsonl").open("w") as out:
+        for op, step, graph in changes:
+            at += step
+            out.write(json.dumps({"at": at, "op": op, "graph": "".join(graph), "format": "nt"}) + "\n")
+            expected.append((at, op, _triples("".join(graph))))
+    before = "0.jsonl"
+    for step, name in enumerate([*way, "jsonl"], 1):
+        done = thalweg("convert", before, f"{step}{suffix(name)}", "--force")
+        assert done.code == 0, done.err
+        before = f"{step}{suffix(name)}"
+    lines = [json.loads(line) for line in (thalweg.folder / before).read_text().splitlines()]
+    found = [(1000 * float(line["at"][17:-1]), line["op"], _triples(line["graph"])) for line in lines]
+    assert found == expected
+
+
+def _triples(text: str) -> set[ox.Triple]:
+    return {quad.triple for quad in ox.parse(text.encode(), format=ox.RdfFormat.N_TRIPLES)}
+
+
+@pytest.mark.parametrize("target", ["out.nt", "out.ttl", "out.nq", "out.trig.gz"])
+def test_a_delete_is_refused_where_the_target_has_none(thalweg: Commands, target: str) -> None:
+    (thalweg.folder / "in.rdfp").write_text(f"A {PEOPLE[0]}\nD {PEOPLE[0]}\n")
+    before = thalweg.files()
+    done = thalweg("convert", "in.rdfp", target)
+    assert done.code == 1
+    assert "has no deletes, and at 1970-01-01T00:00:00.001Z" in done.err
+    assert done.err.endswith("convert to .rdfp or .jsonl\n")
+    assert thalweg.files() == before
+
+
+def test_one_graph_in_two_events_in_a_row_is_refused_as_quads(thalweg: Commands) -> None:
+    quad = f"{PEOPLE[0][:-1]}<{EX}g> ."
+    lines = (json.dumps({"at": at, "graph": quad, "format": "nq"}) for at in (1, 2))
+    (thalweg.folder / "in.jsonl").write_text("\n".join(lines))
+    done = thalweg("convert", "in.jsonl", "out.nq")
+    assert (done.code, f"<{EX}g> is two events in a row" in done.err) == (1, True)
+    assert thalweg("convert", "in.jsonl", "out.rdfp").code == 0
 
 
 def _millis(at: str) -> str:
