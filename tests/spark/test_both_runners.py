@@ -79,6 +79,7 @@ CASES = {
     "derived twice": f"SELECT * FROM STREAM <http://ex/d> [ELEMENTS 5 STEP 2] WHERE {{ ?x {P} ?y }}",
 }
 
+ARRIVAL = "urn:thalweg:arrivalTime"
 N1, N2 = "<http://ex/n1>", "<http://ex/n2>"
 STEP = "[RANGE 30 STEP 10]"
 ALGEBRA = {
@@ -107,6 +108,12 @@ ALGEBRA = {
     "path from a term in steps": asked(f"{N1} ({P}|^{Q})* ?y", STEP, operator="RSTREAM"),
     "path that others begin": asked(f"?x {Q} ?y . ?y {P}* ?z", ""),
     "path within each event": asked(f"?x ({P}|{Q})+ ?y", "[NOW]"),
+    "arrival times": asked(
+        f"?x {P} ?y . ?z {P} ?y FILTER(<{ARRIVAL}>(?x, {P}, ?y) < <{ARRIVAL}>(?z, {P}, ?y))",
+        "[RANGE 20]",
+        f"?x ?z (<http://larkc.eu/csparql/sparql/jena/ext#timestamp>(?x, {P}, ?y) AS ?t)",
+    ),
+    "exists in an optional": asked(f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z FILTER NOT EXISTS {{ ?x {Q} ?z }} }}"),
     "ask": f"ASK FROM STREAM <{S}> [RANGE 8] WHERE {{ ?x {P} ?x OPTIONAL {{ ?x {Q} ?y }} }}",
     "graph over an optional": made(f"?x {Q} ?z . ?y {P} [ {Q} ?z ]", f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z }}"),
     "optional first": asked(f"OPTIONAL {{ ?x {P} ?x }}", "[RANGE 5]"),

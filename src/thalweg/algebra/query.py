@@ -24,7 +24,7 @@ from thalweg.algebra.nodes import (
 )
 from thalweg.algebra.scope import scope_of
 from thalweg.algebra.terms import Const, Pattern
-from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
+from thalweg.algebra.windows import Arrivals, Count, Now, Range, Unbounded, Window
 from thalweg.deep import deeply
 
 N = TypeVar("N", bound=Node)
@@ -48,6 +48,11 @@ class Source:
             raise ValueError("a source reads at least one stream")
         if len(set(self.streams)) != len(self.streams):
             raise ValueError(f"a source names a stream twice: {', '.join(self.streams)}")
+
+    @property
+    def seen(self) -> Window:
+        """The window that decides when the source changes."""
+        return self.window.window if isinstance(self.window, Arrivals) else self.window
 
     def __str__(self) -> str:
         read = " + ".join(f"<{stream}>" for stream in self.streams)
@@ -184,11 +189,16 @@ class Query:
         return any(isinstance(source.window, Count) for source in self.sources)
 
     @cached_property
+    def asks_arrivals(self) -> bool:
+        """Whether some expression asks when a triple arrived."""
+        return any(isinstance(source.window, Arrivals) for source in self.sources)
+
+    @cached_property
     def reports_empty(self) -> bool:
         """Whether a report with an empty answer has a row of its own."""
         return any(
             isinstance(w, Range | Count) and w.report is not None and w.report.empty
-            for w in (source.window for source in self.sources)
+            for w in (source.seen for source in self.sources)
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from thalweg.algebra.terms import Const
 from thalweg.instants import show_instant
 
 CLOSED_OPEN, OPEN_CLOSED = "CLOSED-OPEN", "OPEN-CLOSED"
@@ -183,7 +184,33 @@ class Now:
         return "[NOW]"
 
 
-Window = Unbounded | Range | Count | Now
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """The triples of a window with the times of their latest arrivals, as a graph that patterns can read.
+
+    Each triple (of those that fit one of `wanted`, where None is any term) is a node with a subject, a predicate, an
+    object and times: see `ARRIVAL`.
+    """
+
+    window: Range
+    wanted: tuple[tuple[Const | None, ...], ...]
+
+    @property
+    def content(self) -> Arrivals:
+        """The window as its store sees it."""
+        return replace(self, window=self.window.content)
+
+    def __str__(self) -> str:
+        return f"{self.window}, latest arrivals"
+
+
+ARRIVAL = "urn:thalweg:arrival:"
+"""The predicates of an arrival begin with it."""
+SUBJECT, PREDICATE, OBJECT, TIME, MILLISECONDS = (
+    Const.iri(ARRIVAL + name) for name in ("subject", "predicate", "object", "time", "milliseconds")
+)
+
+Window = Unbounded | Range | Count | Now | Arrivals
 
 
 def show_duration(us: int) -> str:

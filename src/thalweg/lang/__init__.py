@@ -86,12 +86,12 @@ def _parse(cursor: Cursor, stream: str | None) -> Query:
     reader = QueryReader(
         query,
         prologue,
-        windows={s.name: i for i, s in enumerate(sources) if s.name is not None},
+        sources=tuple(sources),
         window_blocks=frozenset(clauses.blocks),
         default=default,
-        per_event=any(isinstance(source.window, Now) for source in sources),
     )
     root = reader.read(tree)
+    sources += reader.arrivals()
     # A source that no pattern reads changes no answer, so it is not one.
     patterns = leaves(root)
     used = sorted({pattern.source for pattern in patterns}) or list(range(len(sources)))

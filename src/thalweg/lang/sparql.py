@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from rdflib.plugins.sparql.parserutils import CompValue
 
-from thalweg.algebra import expressions
+from thalweg.algebra import expressions, windows
 from thalweg.algebra.conditions import conjuncts
-from thalweg.algebra.expressions import Call, Expression, Variable, exists_in
+from thalweg.algebra.expressions import Call, Constant, Expression, Variable, exists_in
 from thalweg.algebra.nodes import (
     Aggregate,
     Ask,
@@ -29,8 +29,11 @@ from thalweg.algebra.nodes import (
     Values,
 )
 from thalweg.algebra.outer_values import values_of
+from thalweg.algebra.query import Source
 from thalweg.algebra.scope import mentioned, scope_of
-from thalweg.algebra.terms import Const, Var
+from thalweg.algebra.terms import Const, Pattern, Term, Var
+from thalweg.algebra.windows import Arrivals, Now, Range
+from thalweg.errors import UnsupportedError
 from thalweg.lang.expressions import ExpressionReader
 from thalweg.lang.grammar import PlacedVariable
 from thalweg.lang.grouping import Grouping, has_aggregate
@@ -48,15 +51,19 @@ _OF_EVENT = {
     "urn:thalweg:eventGraph": expressions.EVENT_GRAPH,
 }
 """Functions of the event that a [NOW] query answers."""
+ARRIVAL_TIMES = {
+    "urn:thalweg:arrivalTime": windows.TIME,
+    "http://larkc.eu/csparql/sparql/jena/ext#timestamp": windows.MILLISECONDS,
+}
+"""Functions of a triple's latest arrival: ours, and C-SPARQL's."""
 _SHORT = "FakeGroupGraphPatten"  # rdflib's own spelling of the group of CONSTRUCT WHERE { }
 
 
 class QueryReader:
     """A walk over the tree of one query; a pattern's source counts the declared sources.
 
-    `windows` maps a window's IRI to the index of its source, `window_blocks` are the offsets where WINDOW is
-    written, `default` is the index of the source that fills the default graph, if there is one. `per_event`: each event
-    is answered alone.
+    `sources` are the declared ones, `window_blocks` the offsets where WINDOW is written, `default` is the index of the
+    source that fills the default graph, if there is one.
     """
 
     def __init__(
@@ -64,22 +71,23 @@ class QueryReader:
         query: QueryText,
         prologue: Prologue,
         *,
-        windows: Mapping[str, int],
+        sources: Sequence[Source],
         window_blocks: frozenset[int],
         default: int | None,
-        per_event: bool = False,
     ) -> None:
-        self.per_event = per_event
+        self.sources = sources
+        self.per_event = any(isinstance(source.window, Now) for source in sources)
         self.query = query
         self.prologue = prologue
-        self.windows = windows
+        self.windows = {source.name: k for k, source in enumerate(sources) if source.name is not None}
         self.window_blocks = window_blocks
         self.default = default
         self.patterns = PatternReader(query, prologue)
-        functions = {name: 0 for name in _OF_EVENT if name != "NOW"}
+        functions = {name: 0 for name in _OF_EVENT if name != "NOW"} | dict.fromkeys(ARRIVAL_TIMES, 3)
         self.expressions = ExpressionReader(query, prologue, lambda group: group, functions, self._aggregate)
         self._grouping: Grouping | None = None
         self._marks = 0
+        self._arrivals: dict[int, dict[tuple[Const | None, ...], None]] = {}
 
     def read(self, tree: CompValue) -> Node:
         """The logical tree; whatever we do not do is refused where it is written."""
@@ -97,6 +105,14 @@ class QueryReader:
             self._refuse_modifiers(tree)
             return Ask(self._modified(self._group(tree.where, self.default), tree, [], self.default))
         return self._select(tree, self.default)
+
+    def arrivals(self) -> list[Source]:
+        """The sources of arrivals that the query reads, behind the declared ones."""
+        return [
+            Source(self.sources[k].streams, Arrivals(window, tuple(wanted)))
+            for k, wanted in self._arrivals.items()
+            if isinstance(window := self.sources[k].window, Range)
+        ]
 
     # The forms of a query
 
@@ -164,14 +180,16 @@ class QueryReader:
                 self.query.fail("SELECT * cannot stand with GROUP BY: name the keys and aggregates", tree.at)
             if tree.valuesClause is None:
                 columns, conditions = grouping.name_columns(columns, conditions)
-            node = grouping.node(node, lambda below, one: self._marked(below, one, self._groups(one, source)))
+            node = grouping.node(
+                node, lambda below, one: self._marked(below, one, self._groups(one, source), source)
+            )
         for condition, one in conditions:
             node = self._conditions(node, condition, self.query.place(one.at), source)
         node = self._with_values(node, tree)
         for name, expression, column in columns:
             if name in scope_of(node).possible:
                 self.query.fail(f"?{name} has a value already: AS needs a new variable", column.evar.at)
-            node, expression = self._marked(node, expression, self._groups(expression, source))
+            node, expression = self._marked(node, expression, self._groups(expression, source), source)
             node = Extend(node, name, expression)
         self._grouping = outer
         return node
@@ -190,7 +208,7 @@ class QueryReader:
                 if name.startswith("_:"):
                     continue
                 self.query.fail(f"?{name} has a value already: AS needs a new variable", one.at)
-            node, expression = self._marked(node, expression, self._groups(expression, source))
+            node, expression = self._marked(node, expression, self._groups(expression, source), source)
             node = Extend(node, name, expression)
             keys.append(name)
         return node, Grouping(tuple(dict.fromkeys(keys)))
@@ -312,7 +330,7 @@ class QueryReader:
             if isinstance(one, expressions.Exists):
                 right = Exists(right, groups[id(one)], one.negated)
             else:
-                right, one = self._marked(right, one, groups)
+                right, one = self._marked(right, one, groups, source)
                 rest.append(one)
         condition = rest[0] if len(rest) == 1 else Call("AND", tuple(rest))
         return LeftJoin(left, right, condition if rest else None)
@@ -378,7 +396,7 @@ class QueryReader:
             if isinstance(one, expressions.Exists):
                 node = Exists(node, self._group(one.node, source), one.negated)
             else:
-                node, one = self._marked(node, one, self._groups(one, source))
+                node, one = self._marked(node, one, self._groups(one, source), source)
                 rest.append(one)
         for one in rest:
             node = Filter(node, one, line, column)
@@ -386,7 +404,7 @@ class QueryReader:
 
     def _extended(self, node: Node, name: str, tree: Any, source: int | None) -> Node:
         expression = self._expression(tree, getattr(tree, "at", 0))
-        node, expression = self._marked(node, expression, self._groups(expression, source))
+        node, expression = self._marked(node, expression, self._groups(expression, source), source)
         return Extend(node, name, expression)
 
     def _expression(self, tree: Any, at: int) -> Expression:
@@ -408,16 +426,52 @@ class QueryReader:
         return {id(one): self._group(one.node, source) for one in exists_in(expression)}
 
     def _marked(
-        self, node: Node, expression: Expression, groups: Mapping[int, Node]
+        self, node: Node, expression: Expression, groups: Mapping[int, Node], source: int | None
     ) -> tuple[Node, Expression]:
-        """Each EXISTS inside an expression becomes a variable that has its answer."""
+        """Each EXISTS and each time of an arrival inside an expression becomes a variable that has its value."""
         marks: dict[int, Expression] = {}
         for one in exists_in(expression):
             self._marks += 1
             mark = f"_:exists{self._marks}"
             node = Exists(node, groups[id(one)], one.negated, mark)
             marks[id(one)] = Variable(mark)
+        for call in expressions.walk(expression):
+            if isinstance(call, Call) and call.name in ARRIVAL_TIMES:
+                node, marks[id(call)] = self._arrival(node, call, source)
         return node, _replaced(expression, marks) if marks else expression
+
+    def _arrival(self, node: Node, call: Call, source: int | None) -> tuple[Node, Variable]:
+        """A node with the time at which a triple last arrived, where the window has the triple."""
+        scope = scope_of(node)
+        terms: list[Term] = []
+        for argument in call.args:
+            if isinstance(argument, Constant):
+                terms.append(argument.value)
+            elif isinstance(argument, Variable) and argument.name in scope.certain:
+                terms.append(Var(argument.name))
+            else:
+                self._refuse_arrival(call, "takes constants, and variables that its group always binds")
+        if source is None:
+            self._refuse_arrival(call, "is about a window: write it inside WINDOW <...> { }")
+        if self.per_event:
+            self._refuse_arrival(call, "is not for [NOW]: use <urn:thalweg:eventTime>()")
+        if not isinstance(self.sources[source].window, Range):
+            self._refuse_arrival(call, "is supported over windows by time only")
+        wanted = self._arrivals.setdefault(source, {})
+        wanted[tuple(term if isinstance(term, Const) else None for term in terms)] = None
+        number = len(self.sources) + list(self._arrivals).index(source)
+        key, time = self.patterns.fresh(), self.patterns.fresh()
+        predicates = (windows.SUBJECT, windows.PREDICATE, windows.OBJECT, ARRIVAL_TIMES[call.name])
+        patterns = tuple(
+            Pattern(key, predicate, term, number, call.line, call.column)
+            for predicate, term in zip(predicates, (*terms, time), strict=True)
+        )
+        return LeftJoin(node, Bgp(patterns)), Variable(time.name)
+
+    def _refuse_arrival(self, call: Call, reason: str) -> NoReturn:
+        raise UnsupportedError(
+            f"<{call.name}>() {reason}", source=self.query.source, line=call.line, column=call.column
+        )
 
 
 def visible(node: Node) -> list[str]:
@@ -435,7 +489,7 @@ def _not_exists(expression: Expression) -> Expression:
 
 
 def _replaced(expression: Expression, marks: Mapping[int, Expression]) -> Expression:
-    if isinstance(expression, expressions.Exists):
+    if id(expression) in marks:
         return marks[id(expression)]
     if isinstance(expression, Call):
         return replace(expression, args=tuple(_replaced(arg, marks) for arg in expression.args))

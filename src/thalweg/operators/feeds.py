@@ -1,4 +1,4 @@
-"""Feeds: the rows that the matcher gets, in time order: those of streams, and those of windows by count."""
+"""Feeds: the rows that the matcher gets, in time order: those of streams, and those that are made of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.algebra.windows import Count
+from thalweg.algebra.windows import Arrivals, Count
+from thalweg.operators.arrivals import ArrivalTimes
 from thalweg.operators.counting import Counting
 from thalweg.operators.runs import in_time_order
 from thalweg.operators.state import State
@@ -17,7 +18,7 @@ from thalweg.plan.program import (
     Interner,
     Program,
     StoreKey,
-    counted_stores,
+    fed_stores,
     store_key,
     wanted_predicates,
 )
@@ -28,13 +29,13 @@ GENERATION = 32
 """Where a column of feeds also has generations: the bits below them, which are the number of the feed."""
 
 
-class CountFeeds:
-    """The windows by count of a streamset; each makes a feed of its own out of the rows of the streams."""
+class OwnFeeds:
+    """The windows by count and the arrivals of a streamset; each makes a feed of its own out of rows of the streams."""
 
     def __init__(self, streams: int) -> None:
         self._streams = streams
         self._keys: list[StoreKey] = []
-        self._countings: list[Counting] = []
+        self._own: list[Counting | ArrivalTimes] = []
         self._generations: list[int] = []
         self._gone: set[int] = set()
         self._listeners: list[list[View]] = []
@@ -43,29 +44,32 @@ class CountFeeds:
         self, program: Program, queries: Sequence[tuple[Query, View, int, int]], intern: Interner
     ) -> None:
         """Has the windows of a program; those that it had go on. Queries come with their views, epochs, generations."""
-        before = dict(zip(self._keys, self._countings, strict=True))
+        before = dict(zip(self._keys, self._own, strict=True))
         gone = {self._keys[number] for number in self._gone}
-        self._keys = [program.stores[store] for store in counted_stores(program.stores)]
+        self._keys = [program.stores[store] for store in fed_stores(program.stores)]
         self._gone = {number for number, key in enumerate(self._keys) if key in gone}
-        self._countings, self._generations, self._listeners = [], [], []
+        self._own, self._generations, self._listeners = [], [], []
         for key in self._keys:
             streams, window, epoch = key
-            assert isinstance(window, Count)
-            counting = before.get(key)
-            if counting is None:
+            assert isinstance(window, Count | Arrivals)
+            made = before.get(key)
+            if made is None:
                 wanted = wanted_predicates([(query, own) for query, _, own, _ in queries], key, intern)
                 numbers = [program.streams.index(stream) for stream in streams]
-                counting = Counting(window, numbers, wanted)
-            self._countings.append(counting)
+                if isinstance(window, Arrivals):
+                    made = ArrivalTimes(window, numbers, wanted, intern)
+                else:
+                    made = Counting(window, numbers, wanted)
+            self._own.append(made)
             # All queries of an epoch have the same generation, and no other query uses the store.
             self._generations.append(max((born for _, _, own, born in queries if own == epoch), default=0))
             self._listeners.append([view for query, view, own, _ in queries if _ticks(query, key, own)])
 
     def __len__(self) -> int:
-        return len(self._countings)
+        return len(self._own)
 
     def step(self, feed: Ints, rows: Rows, bound: int) -> tuple[Ints, Rows]:
-        """The rows together with the feeds of windows by count, which follow the others of their instant.
+        """The rows together with the feeds that are made of them, which follow the others of their instant.
 
         Markers end here: they are for counting alone.
         """
@@ -73,14 +77,14 @@ class CountFeeds:
         triples = (feed, rows) if is_triple.all() else (feed[is_triple], rows[is_triple])
         feeds, parts = [triples[0]], [triples[1]]
         streams = feed & ((1 << GENERATION) - 1)
-        for number, (counting, generation) in enumerate(zip(self._countings, self._generations, strict=True)):
+        for number, (made, generation) in enumerate(zip(self._own, self._generations, strict=True)):
             if number in self._gone:
                 continue
             came = feed >> GENERATION >= generation
             if came.all():
-                derived, reports = counting.step(streams, rows, bound)
+                derived, reports = made.step(streams, rows, bound)
             else:
-                derived, reports = counting.step(streams[came], rows[came], bound)
+                derived, reports = made.step(streams[came], rows[came], bound)
             for view in self._listeners[number]:
                 view.tick(reports)
             if len(derived):
@@ -95,38 +99,36 @@ class CountFeeds:
         for number, key in enumerate(self._keys):
             if key not in windows:
                 self._gone.add(number)
-                self._countings[number].clear()
+                self._own[number].clear()
 
     def join_generations(self) -> None:
         """Counts all rows that come: they are of every query."""
-        self._generations = [0] * len(self._countings)
+        self._generations = [0] * len(self._own)
 
     def state(self) -> State:
         """What has been counted and is kept."""
         return {
-            "countings": {
-                repr(key): counting.state() for key, counting in zip(self._keys, self._countings, strict=True)
-            }
+            "countings": {repr(key): made.state() for key, made in zip(self._keys, self._own, strict=True)}
         }
 
     def restore(self, state: State) -> None:
         """Goes on where saved ones were."""
-        for key, counting in zip(self._keys, self._countings, strict=True):
-            counting.restore(state["countings"][repr(key)])
+        for key, made in zip(self._keys, self._own, strict=True):
+            made.restore(state["countings"][repr(key)])
 
     def live_ids(self) -> list[Ints]:
         """The term ids that are still to be sent to stores."""
-        return [ids for counting in self._countings for ids in counting.live_ids()]
+        return [ids for made in self._own for ids in made.live_ids()]
 
     @property
     def held(self) -> int:
         """How many rows are kept."""
-        return sum(counting.held for counting in self._countings)
+        return sum(made.held for made in self._own)
 
     @property
     def nbytes(self) -> int:
         """The memory of the elements that are kept."""
-        return sum(counting.nbytes for counting in self._countings)
+        return sum(made.nbytes for made in self._own)
 
 
 def _ticks(query: Query, key: StoreKey, epoch: int) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.windows import Count, Range, Unbounded, Window
+from thalweg.algebra.windows import Arrivals, Count, Range, Unbounded, Window
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_EVENT, OUT_FROM, OUT_TO, OUT_UNIT, OUT_WEIGHT
 from thalweg.kernels.store import EXPEL, FOREVER, INSERT
 from thalweg.operators.matcher import Matcher
@@ -31,7 +31,7 @@ class Content:
     """What one window holds, as lifetimes of triples; written apart from the kernels on purpose."""
 
     def __init__(self, window: Window) -> None:
-        self.window = window
+        self.window = window.window if isinstance(window, Arrivals) else window
         self._place: dict[Triple, int] = {}
         self._rows = np.empty((64, 6), np.int64)  # s, p, o, from, to, stamp of the last arrival
         self._used = 0

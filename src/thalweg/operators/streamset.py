@@ -14,7 +14,7 @@ from thalweg.algebra.windows import ELEMENTS, TRIPLES, Count, Range, Unbounded, 
 from thalweg.errors import UsageError
 from thalweg.kernels.layout import ABSENT
 from thalweg.kernels.times import NO_TIME
-from thalweg.operators.feeds import GENERATION, CountFeeds
+from thalweg.operators.feeds import GENERATION, OwnFeeds
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.merging import Merge
 from thalweg.operators.reevaluate import Reevaluator
@@ -30,6 +30,7 @@ from thalweg.plan.program import (
     Program,
     StoreKey,
     compile_program,
+    has_feed,
     store_key,
     wanted_predicates,
 )
@@ -61,7 +62,7 @@ class Streamset:
         self._again: Reevaluator | None = None
         self._matcher: Matcher | None = None
         self._collector = StatisticsCollector()
-        self._counts = CountFeeds(len(self.streams))
+        self._feeds = OwnFeeds(len(self.streams))
         self._counting: list[int] = []
         self.has_content = False
         """Whether it begins with rows that its streams retain, and has not matched them yet."""
@@ -125,7 +126,7 @@ class Streamset:
             for store, key in enumerate(self._matcher.program.stores):
                 self._matcher.stores.keep(store, wanted_predicates(queries, key, intern))
         for number in self._routes.removed:
-            self._counts.leave(self._routes.queries[number][1], self.windows)
+            self._feeds.leave(self._routes.queries[number][1], self.windows)
 
     def __len__(self) -> int:
         return len(self._routes)
@@ -203,7 +204,7 @@ class Streamset:
         return None if any(isinstance(w, Unbounded | Count) for w in windows) else _longest(windows)
 
     def _windows(self) -> Iterator[Window]:
-        return (source.window for query, _ in self._routes.active() for source in query.sources)
+        return (source.seen for query, _ in self._routes.active() for source in query.sources)
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter, or None where everything does."""
@@ -236,8 +237,8 @@ class Streamset:
         feed, rows = self._merge.take(bound)
         if len(feed) or self.strategy == "reevaluate":
             self._prepare(intern)
-        if len(self._counts):
-            feed, rows = self._counts.step(feed, rows, bound)
+        if len(self._feeds):
+            feed, rows = self._feeds.step(feed, rows, bound)
             for number in self._counting:
                 self._routes.note_due(number)
         if self._again is not None:
@@ -323,13 +324,13 @@ class Streamset:
         registrations = self._registrations
         if self._longest is None or self.bound <= registrations.overlap_until + self._longest:
             return
-        stores = [k for k, key in enumerate(matcher.program.stores) if not isinstance(key[1], Count)]
+        stores = [k for k, key in enumerate(matcher.program.stores) if not has_feed(key)]
         if not all(matcher.stores.all_serve(store, registrations.generation, self.bound) for store in stores):
             registrations.overlap_until = self.bound  # some triples have come again since before
             return
         registrations.join()
         self._merge.begin_generation(0)
-        self._counts.join_generations()
+        self._feeds.join_generations()
         matcher.set_generations(None)
 
     def _prepare(self, intern: Interner) -> None:
@@ -343,14 +344,14 @@ class Streamset:
     def _set_up(self, program: Program, intern: Interner) -> None:
         """Makes what stands before and behind the matching: countings, products, ways to views."""
         self._routes.follow(program)
-        if any(isinstance(key[1], Count) for key in program.stores):
+        if any(map(has_feed, program.stores)):
             registrations = zip(self._registrations.epochs, self._registrations.generations, strict=True)
             queries = [(*pair, *own) for pair, own in zip(self._routes.queries, registrations, strict=True)]
-            self._counts.follow(program, queries, intern)
+            self._feeds.follow(program, queries, intern)
         if not self._linked:
             self._longest, self._counting, self._noted = 0, [], 0
         for number, (query, _) in enumerate(self._routes.queries[self._noted :], self._noted):
-            windows = [source.window for source in query.sources]
+            windows = [source.seen for source in query.sources]
             if self._longest is not None:
                 unbounded = any(isinstance(window, Unbounded) for window in windows)
                 self._longest = None if unbounded else max(self._longest, _longest(windows))
@@ -405,7 +406,7 @@ class Streamset:
         for rows in self._merge.waiting:
             yield from rows.ids
         yield from self._routes.live_ids()
-        yield from self._counts.live_ids()
+        yield from self._feeds.live_ids()
 
     @property
     def live(self) -> int:
@@ -416,7 +417,7 @@ class Streamset:
     def held(self) -> int:
         """How many rows are kept in all: by windows, queues, views, products and countings."""
         waiting = sum(map(len, self._merge.waiting))
-        return self.live + waiting + self._routes.held + self._counts.held
+        return self.live + waiting + self._routes.held + self._feeds.held
 
     @property
     def absent(self) -> int:
@@ -436,7 +437,7 @@ class Streamset:
     @property
     def answer_bytes(self) -> int:
         """The memory of what pipelines and views keep, and of the parts of products."""
-        return self._routes.nbytes + self._counts.nbytes
+        return self._routes.nbytes + self._feeds.nbytes
 
     def operator_bytes(self) -> Counter[str]:
         """The memory of the operators of all queries, by their names."""
@@ -468,7 +469,7 @@ class Streamset:
             "routes": self._routes.state(),
             "registrations": self._registrations.state(),
             "matcher": self._matcher.state() if self._matcher is not None else None,
-            "counts": self._counts.state(),
+            "counts": self._feeds.state(),
         }
 
     def restore(self, state: State, intern: Interner) -> None:
@@ -484,7 +485,7 @@ class Streamset:
         if state["matcher"] is not None:
             self.matcher(intern).restore(state["matcher"])
         self._routes.restore_products(state["routes"])
-        self._counts.restore(state["counts"])
+        self._feeds.restore(state["counts"])
         if self._routes.removed:
             for number in self._routes.removed:
                 self._routes.remove(number)

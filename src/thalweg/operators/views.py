@@ -111,7 +111,7 @@ class View:
         self.width = self._pipeline.width
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
         # watermark is there. Any other instant is complete once it is passed.
-        windows = [source.window for source in query.sources]
+        windows = [source.seen for source in query.sources]
         self._whole = 0 if all(isinstance(w, Range) and w.early for w in windows) else 1
         self._out: list[Delta] = []
         self.on_delta: Callable[[Delta], None] | None = None
@@ -330,10 +330,10 @@ class RelationView(View):
     def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
         super().__init__(query, arena, limits)
         self._answer = CountedRows(self.width)
-        windows = [w for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
+        windows = [w for w in (source.seen for source in query.sources) if isinstance(w, Range | Count)]
         self._report_times = [w.report_times for w in windows if w.report_times is not None]
         # How long an answer can live without a further triple; None: for ever.
-        bounded = all(isinstance(source.window, Range) for source in query.sources)
+        bounded = all(isinstance(source.seen, Range) for source in query.sources)
         self._reach = max(w.reach for w in windows) if bounded else None
         self._reports_empty = query.reports_empty
         self._ticks: deque[int] = deque()

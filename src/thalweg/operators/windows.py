@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.windows import Count, Now, Range, Unbounded, Window
+from thalweg.algebra.windows import Arrivals, Count, Now, Range, Unbounded, Window
 from thalweg.kernels import store as kernel
 from thalweg.kernels.checking import address_of
 from thalweg.operators.state import State
@@ -186,6 +186,8 @@ class WindowStores:
                 fields[kernel.KIND] = kernel.COUNTED
             case Now():
                 fields[kernel.KIND] = kernel.NOW
+            case Arrivals():
+                self._describe(number, window.window)
             case _:
                 raise TypeError(f"not a window: {window!r}")
         if isinstance(window, Range | Count) and window.period is not None:

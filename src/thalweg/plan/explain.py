@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 from thalweg.algebra.printing import tree
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Var
-from thalweg.algebra.windows import ELEMENTS, Count, Now, Range, Report, Unbounded, Window, show_duration
+from thalweg.algebra.windows import (
+    ELEMENTS,
+    Arrivals,
+    Count,
+    Now,
+    Range,
+    Report,
+    Unbounded,
+    Window,
+    show_duration,
+)
 from thalweg.errors import UsageError
 from thalweg.instants import show_instant
 from thalweg.plan.compile import plan_of
@@ -100,6 +110,8 @@ def _meaning(window: Window) -> str:
             )
             pruned = "" if window.unit == ELEMENTS else "nothing is pruned: "
             return f"{counted}{_report_times(window)}; {pruned}every {unit} counts"
+        case Arrivals():
+            return f"{_meaning(window.window)}; each triple as a node with its latest time"
         case Range():
             return f"{_movement(window)}{_report_times(window)}; holds {_bounds(window)}"
 
@@ -130,7 +142,7 @@ def _report_times(window: Range | Count) -> str:
 
 def _reports(query: Query) -> str:
     """When RSTREAM reports the answer."""
-    asked = [w.report for w in (source.window for source in query.sources) if isinstance(w, Range | Count)]
+    asked = [w.report for w in (source.seen for source in query.sources) if isinstance(w, Range | Count)]
     kinds = dict.fromkeys(_report(report) for report in asked if report is not None)
     empty = "; an empty one is reported by a row 0" if query.reports_empty else ""
     return ", ".join(kinds or ["where it changes"]) + empty

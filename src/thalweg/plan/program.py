@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Const
-from thalweg.algebra.windows import Count, Range, Window
+from thalweg.algebra.windows import Arrivals, Count, Range, Window
 from thalweg.kernels.dispatch import signature_key
 from thalweg.kernels.layout import (
     BIND,
@@ -95,18 +95,23 @@ def store_key(source: Source, epoch: int = 0) -> StoreKey:
     """What makes two sources share a store: the same streams under a window of the same content.
 
     A window by count begins to count when its query is registered, so that it has the `epoch` of its query: queries
-    between which rows came have different ones.
+    between which rows came have different ones. So do arrivals.
     """
     window = source.window
     streams = tuple(sorted(source.streams))
-    if isinstance(window, Count):
+    if isinstance(window, Count | Arrivals):
         return (streams, window.content, epoch)
     return (streams, window.content if isinstance(window, Range) else window, 0)
 
 
-def counted_stores(keys: Sequence[StoreKey]) -> list[int]:
-    """The stores of windows by count; in a program, their feeds follow those of the streams."""
-    return [k for k, (_, window, _) in enumerate(keys) if isinstance(window, Count)]
+def has_feed(key: StoreKey) -> bool:
+    """Whether a store has a feed of its own, made of rows of its streams: windows by count, and arrivals."""
+    return isinstance(key[1], Count | Arrivals)
+
+
+def fed_stores(keys: Sequence[StoreKey]) -> list[int]:
+    """The stores with feeds of their own; in a program, these follow the feeds of the streams."""
+    return [k for k, key in enumerate(keys) if has_feed(key)]
 
 
 def wanted_predicates(queries: Iterable[tuple[Query, int]], key: StoreKey, intern: Interner) -> Ints | None:
@@ -156,15 +161,15 @@ def compile_program(
     for shape in shapes:
         layout.add(shape, statistics, [unit for unit in shape.units if units[unit].query not in gone])
     entries, dispatch, wild, others = layout.dispatch()
-    counted = counted_stores(keys)
-    feeds = [[k for k, key in enumerate(keys) if stream in key[0] and k not in counted] for stream in streams]
+    fed = fed_stores(keys)
+    feeds = [[k for k, key in enumerate(keys) if stream in key[0] and k not in fed] for stream in streams]
     known, values = layout.known_values()
     return Program(
         streams=tuple(streams),
         stores=keys,
         indexes=tuple(layout.indexes),
         units=units,
-        feeds=_padded([*feeds, *([k] for k in counted)]),
+        feeds=_padded([*feeds, *([k] for k in fed)]),
         wild=wild,
         dispatch=dispatch,
         entries=entries,

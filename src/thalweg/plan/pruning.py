@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-from thalweg.algebra.query import Query
-from thalweg.algebra.terms import Const
-from thalweg.algebra.windows import TRIPLES, Count
+from thalweg.algebra.query import Query, Source
+from thalweg.algebra.terms import Const, Term
+from thalweg.algebra.windows import TRIPLES, Arrivals, Count
 from thalweg.rdf.prune import Prune, Signature
 
 
@@ -24,8 +24,14 @@ def pruning_of(queries: Iterable[Query], derived: Container[str] = ()) -> Prune:
     if any(isinstance(source.window, Count) and source.window.unit == TRIPLES for _, source in read):
         return Prune.everything()
     return Prune.of(
-        Signature(*(term.text.encode() if isinstance(term, Const) else None for term in pattern.terms))
+        Signature(*(term.text.encode() if isinstance(term, Const) else None for term in terms))
         for query, source in read
-        for pattern in query.patterns
-        if query.sources[pattern.source] is source
+        for terms in _read_terms(query, source)
     )
+
+
+def _read_terms(query: Query, source: Source) -> list[tuple[Term | None, ...]]:
+    """What the triples that a source needs are like: the terms of its patterns, or those whose arrivals it has."""
+    if isinstance(source.window, Arrivals):
+        return list(source.window.wanted)
+    return [pattern.terms for pattern in query.patterns if query.sources[pattern.source] is source]

@@ -50,6 +50,38 @@ def refusal(text, kind=QueryError, stream="http://ex/s"):
             2,
             48,
         ),
+        (
+            "SELECT * FROM STREAM :s [RANGE 1] { ?x :p ?y FILTER(<urn:thalweg:eventTime>() > 5) }",
+            "eventTime",
+            2,
+            46,
+        ),
+        (
+            "SELECT * FROM STREAM :s [NOW] { ?x :p ?y FILTER(<urn:thalweg:arrivalTime>(?x, :p, ?y) > 5) }",
+            "use <urn:thalweg:eventTime>()",
+            2,
+            49,
+        ),
+        (
+            "SELECT * FROM STREAM :s [TRIPLES 5] { ?x :p ?y FILTER(<urn:thalweg:arrivalTime>(?x, :p, ?y) > 5) }",
+            "windows by time only",
+            2,
+            55,
+        ),
+        (
+            "SELECT * FROM STREAM :s [RANGE 5] { ?x :p ?y OPTIONAL { ?x :q ?z }\n"
+            "FILTER(<urn:thalweg:arrivalTime>(?x, :q, ?z) > 5) }",
+            "variables that its group always binds",
+            3,
+            8,
+        ),
+        (
+            "SELECT * FROM NAMED WINDOW :w ON :s [RANGE 5] { WINDOW :w { ?x :p ?y }\n"
+            "FILTER(<urn:thalweg:arrivalTime>(?x, :p, ?y) > 5) }",
+            "inside WINDOW",
+            3,
+            8,
+        ),
         ("SELECT * FROM STREAM :s [FROM NOW-PT2H TO NOW-PT1H] { ?x :p ?y }", "windows in the past", 2, 26),
         (
             "REGISTER STREAM :o UNDER ENTAILMENT REGIME :r AS SELECT * FROM STREAM :s { ?x :p ?y }",
