@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from thalweg.engine import Session
     from thalweg.explaining import explain
     from thalweg.lang import parse
+    from thalweg.rdf.mapping import Mapping
     from thalweg.rows import Row
     from thalweg.tables import Rows
     from thalweg.terms import IRI, BlankNode, Literal
@@ -37,6 +38,7 @@ __all__ = [
     "Late",
     "LimitError",
     "Literal",
+    "Mapping",
     "QueryError",
     "Row",
     "Rows",
@@ -59,6 +61,7 @@ _LAZY = {
     "IRI": "thalweg.terms",
     "Late": "thalweg.answers",
     "Literal": "thalweg.terms",
+    "Mapping": "thalweg.rdf.mapping",
     "Row": "thalweg.rows",
     "Rows": "thalweg.tables",
     "Session": "thalweg.engine",

@@ -29,7 +29,10 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.formats import BlankNodes, Reader, format_named
+from thalweg.rdf.mapping import Mapping
 from thalweg.rdf.prune import Prune
+from thalweg.rdf.table_rows import TableBuilder, table_of
+from thalweg.rdf.timestamped import TimestampedFramer
 from thalweg.saving import Parts, pack_parts, unpack_parts
 from thalweg.side_outputs import SideOutputs
 from thalweg.statements import likely_cause, lines_of
@@ -327,6 +330,30 @@ class Session:
             f"a graph pushed to <{stream}> was quarantined ({reject.reason}){cause}; session.quarantine() has it, "
             "and stats.quarantined counts all"
         )
+
+    def push_rows(self, stream: str, rows: Any, *, mapping: Mapping | str, at: Time | None = None) -> None:
+        """Takes rows as events, by a mapping (or its text): an Arrow table, a pandas frame, dicts, or columns.
+
+        A row is an event at the time that the mapping states, else at `at`. The rows of one call are taken in the order
+        of their times.
+        """
+        stream = stream_of(stream)
+        self._begin(stream)
+        given = Mapping(mapping) if isinstance(mapping, str) else mapping
+        if (given.rules.time is None) == (at is None):
+            how = (
+                "states no time of its rows: give at="
+                if at is None
+                else "states the time of its rows: leave out at="
+            )
+            raise UsageError(f"the mapping {how}", source=given.source)
+        table = table_of(rows, given)
+        chunk = TableBuilder(given, table.schema, self.prune(), stream).build(self.arena, table)
+        if at is not None:
+            chunk.time[:] = time_of(at)
+        # Events below zero: framers number those of the same stream from 0 on.
+        self._pushes += table.num_rows
+        self.push_events(TimestampedFramer(stream, self.arena, first_event=-self._pushes).frame(chunk))
 
     def push_events(self, batch: EventBatch) -> None:
         """Takes a batch of events as a reader frames them."""

@@ -11,9 +11,11 @@ from thalweg.errors import UsageError
 from thalweg.hints import full_iri
 from thalweg.instants import duration
 from thalweg.rdf.formats import GENERATED_AT, BlankNodes, Format, Mode, Reader, format_named, format_of
+from thalweg.rdf.mapping import Mapping as RowMapping
 
 if TYPE_CHECKING:
     from thalweg.rdf.arena import Arena
+    from thalweg.rdf.headers import Header
     from thalweg.rdf.prune import Prune
 
 OnError = Literal["quarantine", "fail"]
@@ -81,6 +83,8 @@ class RunOptions:
     """Microseconds from one event to the next (triples only)."""
     rate: int | float | Fraction | None = None
     """Events a second, instead."""
+    mapping: RowMapping | Mapping[str, RowMapping] | None = None
+    """What makes RDF of rows (CSV, TSV, JSON rows): for all streams, or by stream."""
     blank_nodes: BlankNodes = "event"
     unpack_ratio: int = 200
     """How many times its size a compressed file may unpack to; 0: no limit. The first 64 MiB are always read."""
@@ -141,7 +145,10 @@ class RunOptions:
                 "time_predicate", f"is a whole IRI, and no query's prefixes hold here: write {whole}"
             )
         if self.format is not None:
-            self.mode_for(format_named(self.format))
+            format = format_named(self.format)
+            self.mode_for(format)
+            if format.has_rows and self.mapping is None:
+                raise OptionError("format", f"{format.name} needs a mapping that makes RDF of the rows")
         for name in ("lateness", "idle"):
             self._check_duration(name)
 
@@ -182,7 +189,14 @@ class RunOptions:
 
     def format_for(self, path: Any) -> Format:
         """The format of a file."""
-        return format_of(path) if self.format is None else format_named(self.format)
+        if self.format is None:
+            return format_of(path, rows=self.mapping is not None)
+        return format_named(self.format)
+
+    def mapping_for(self, stream: str) -> RowMapping | None:
+        """The mapping of a stream's rows, if there is one."""
+        mapping = self.mapping
+        return mapping.get(stream) if isinstance(mapping, Mapping) else mapping
 
     def mode_for(self, format: Format) -> Mode:
         """How files of a format are framed."""
@@ -199,10 +213,25 @@ class RunOptions:
         return self.per_event or int(not whole)
 
     def reader_for(
-        self, format: Format, arena: Arena, prune: Prune, *, source: str, stream: str = ""
+        self,
+        format: Format,
+        arena: Arena,
+        prune: Prune,
+        *,
+        source: str,
+        stream: str = "",
+        header: Header | None = None,
     ) -> Reader:
-        """The reader of a source of a stream into an arena."""
+        """The reader of a source of a stream into an arena; those of rows share the header of the source."""
         timed = self.mode_for(format) != "triples"
+        extras = self.extras_for(format)
+        if format.has_rows:
+            mapping = format.required(self.mapping_for(stream), source)
+            extras |= {"mapping": mapping, "header": header}
+            if self.per_event is not None:
+                raise OptionError(
+                    "per_event", f"is for formats without events: a row of {format.title} is one"
+                )
         return format.reader(
             arena,
             prune,
@@ -211,7 +240,7 @@ class RunOptions:
             per_event=self.per_event_for(format),
             time_predicate=self.time_term if timed else b"",
             stream=stream,
-            **self.extras_for(format),
+            **extras,
         )
 
     def extras_for(self, format: Format) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def without_labels(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def test_all_formats_of_the_table_are_tested() -> None:
-    assert set(TEXTS) == set(FORMATS)
+    assert set(TEXTS) == {name for name, format in FORMATS.items() if not format.has_rows}
 
 
 @pytest.mark.parametrize(("door", "name"), CASES)

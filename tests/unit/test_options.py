@@ -43,6 +43,7 @@ def test_a_session_refuses_what_the_options_refuse(wrong: dict[str, Any], messag
         ({"time_predicate": "<>"}, "time_predicate must be an IRI"),
         ({"mode": "graphs", "format": "nt"}, "N-Triples has no named graphs: frame it as triples"),
         ({"mode": "graphs", "format": "turtle"}, "Turtle has no named graphs: frame it as triples"),
+        ({"format": "csv"}, "format csv needs a mapping that makes RDF of the rows"),
         ({"format": "ttl"}, f"format is one of {', '.join(FORMATS)}, not 'ttl'"),
         ({"idle": "soon"}, "'soon' is not a duration: not a duration: 'soon'"),
     ],

@@ -49,7 +49,8 @@ def run(
         typer.Option(
             metavar="IRI=PATH",
             help="A stream, and what it is read from: a file or folder (.nt, .nq, .ttl, .trig, .jsonld, .rdf, .n3; "
-            "also .gz, .zst, .bz2), - for stdin, tcp://HOST:PORT, mqtt://HOST/TOPIC; may be repeated.",
+            "rows: .csv, .tsv; also .gz, .zst, .bz2), - for stdin, tcp://HOST:PORT, mqtt://HOST/TOPIC; "
+            "may be repeated.",
         ),
     ],
     on: Annotated[Runner, typer.Option(help="Where the query runs.")] = Runner.LOCAL,
@@ -75,7 +76,15 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Format of all files: nt, nq, turtle, trig, jsonld, rdfxml, n3, rdfp, ru, jsonl or jelly [by suffix].",
+            help="Format of all files: nt, nq, turtle, trig, jsonld, rdfxml, n3, rdfp, ru, jsonl, jelly; of rows: "
+            "csv, tsv or json-rows [by suffix].",
+        ),
+    ] = None,
+    mapping: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[IRI=]PATH",
+            help="A mapping (YARRRML) that makes RDF of rows, for all streams or for one; may be repeated.",
         ),
     ] = None,
     per_event: Annotated[
@@ -170,7 +179,7 @@ def run(
     force: Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")] = False,
 ) -> None:
     """Run a query over streams, and write the changes of its answer."""
-    from thalweg.io.inputs import inputs_of
+    from thalweg.io.inputs import inputs_of, mappings_of
     from thalweg.io.job import Job, Outputs
     from thalweg.io.live import STDIN
     from thalweg.io.safety import check_outputs
@@ -192,6 +201,8 @@ def run(
         raise UsageError("the query and a stream cannot both be read from the standard input")
     default = next(iter(inputs)) if len(inputs) == 1 else None
     parsed = parse_file(query, default=default)
+    mappings, mapping_files = mappings_of(mapping or (), inputs)
+    texts = [query, *(derive or ()), *mapping_files]
     outputs = {
         "--out": out or Path("-"),
         "--quarantine": quarantine,
@@ -206,6 +217,7 @@ def run(
     try:
         options = RunOptions(
             format=format,
+            mapping=mappings,
             per_event=per_event,
             rate=rate,
             speedup=speedup,
@@ -229,7 +241,7 @@ def run(
         options,
         Outputs(out, quarantine, late, out_format, pretty),
         derive=[parse_file(path, default=default) for path in derive or ()],
-        own=[path for path in (query, *(derive or ()), checkpoint, *outputs.values()) if path is not None],
+        own=[path for path in (*texts, checkpoint, *outputs.values()) if path is not None],
     )
     spark = None
     if on is Runner.SPARK:
@@ -239,7 +251,7 @@ def run(
         check_output(parsed, out, out_format, resumable=checkpoint is not None)
         spark = OnSpark(checkpoint, follow, progress_json)
     resumes = spark is not None and spark.resumes
-    check_outputs(outputs, inputs=inputs, queries=[query, *(derive or ())], force=force, resumes=resumes)
+    check_outputs(outputs, inputs=inputs, queries=texts, force=force, resumes=resumes)
     if force and not resumes and progress_json is not None and progress_json.is_file():
         progress_json.write_bytes(b"")  # a log is added to: this begins it anew
     if progress is None:

@@ -22,6 +22,7 @@ from thalweg.rdf.compression import Compression, compression_of
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.formats import Format, Mode, Reader, SequentialReader
 from thalweg.rdf.framing import framer_of
+from thalweg.rdf.headers import WholeRows
 from thalweg.rdf.prune import Prune
 
 PIECE = 16 * 1024 * 1024
@@ -218,6 +219,11 @@ class FileEvents:
             source: Pieces = self._live or pieces(
                 path, self._piece, reuse=alone, unpack_ratio=self.options.unpack_ratio
             )
+            if format.has_rows:
+                source = WholeRows(
+                    source, format, format.required(self.options.mapping_for(stream), path), path
+                )
+                make = partial(make, header=source.header)
             for chunk in self._chunks(_Lap(source, lap), format, make):
                 self.statements += chunk.statements
                 self.blanks += chunk.blanks

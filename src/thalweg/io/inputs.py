@@ -11,6 +11,7 @@ from thalweg.errors import UsageError
 from thalweg.io.live import STDIN, is_live
 from thalweg.options import RunOptions
 from thalweg.rdf.formats import find_format, readable_suffixes
+from thalweg.rdf.mapping import Mapping as RowMapping
 
 _QUERY_SUFFIXES = (".rq", ".sparql", ".rspql")
 
@@ -34,6 +35,31 @@ def inputs_of(options: Iterable[str]) -> dict[str, str]:
             )
         inputs[stream] = path
     return inputs
+
+
+def mappings_of(
+    options: Iterable[str], streams: Iterable[str]
+) -> tuple[RowMapping | dict[str, RowMapping] | None, list[str]]:
+    """The mappings of `[IRI=]PATH` options: one for all streams, or by stream; and their paths."""
+    given, paths = list(options), list[str]()
+    found: dict[str, RowMapping] = {}
+    for option in given:
+        if os.path.isfile(path := os.path.expanduser(option)):
+            if len(given) > 1:
+                raise UsageError(f"--mapping {option} is for all streams: with several, each is IRI=PATH")
+            return RowMapping.read(path), [path]
+        if "=" not in option:
+            return RowMapping.read(path), [path]  # which says why it cannot be read
+        stream, path = _split(option, "--mapping")
+        if stream not in streams:
+            raise UsageError(
+                f"--mapping is for <{stream}>, and no --stream gives it: given are {', '.join(streams)}"
+            )
+        if stream in found:
+            raise UsageError(f"--mapping gives <{stream}> twice")
+        found[stream] = RowMapping.read(path)
+        paths.append(path)
+    return found or None, paths
 
 
 def files_of(path: str, options: RunOptions | None = None) -> list[str]:
@@ -91,7 +117,8 @@ def readable(name: str, options: RunOptions | None = None) -> bool:
     (True, False, False, True)
     """
     named = options is not None and options.format is not None
-    return not hidden(name) and (named or find_format(name) is not None)
+    rows = options is not None and options.mapping is not None
+    return not hidden(name) and (named or find_format(name, rows=rows) is not None)
 
 
 def hidden(name: str) -> bool:
@@ -131,7 +158,7 @@ def _walk(folder: str, prefix: str, options: RunOptions | None) -> Iterator[tupl
                 yield prefix + entry.name, "read" if readable(entry.name, options) else "skipped"
 
 
-def _split(option: str) -> tuple[str, str]:
+def _split(option: str, name: str = "--stream") -> tuple[str, str]:
     # Both sides may have a "=" inside: the right cut is one that leaves a path which exists.
     cuts = [i for i, c in enumerate(option) if c == "="]
     for cut in reversed(cuts):
@@ -141,7 +168,7 @@ def _split(option: str) -> tuple[str, str]:
         if stream and path and (os.path.exists(path) or (has_magic(path) and glob(path, recursive=True))):
             return stream, path
     if not cuts or not option[: cuts[-1]] or not option[cuts[-1] + 1 :]:
-        raise UsageError(f"--stream is IRI=PATH, not {option!r}")
+        raise UsageError(f"{name} is IRI=PATH, not {option!r}")
     for cut in cuts:
         path, stream = option[:cut], option[cut + 1 :]
         if os.path.exists(os.path.expanduser(path)) and ":" in stream:

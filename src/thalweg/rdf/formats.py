@@ -7,24 +7,28 @@ the processes in which Spark plans a source, and the command line's help, look u
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from thalweg.errors import UsageError
+from thalweg.lines import last_end
 from thalweg.rdf.compression import compression_suffixes, without_compression
 
 if TYPE_CHECKING:
     from thalweg.rdf.arena import Arena, Bytes, Ids
     from thalweg.rdf.chunk import Chunk
     from thalweg.rdf.events import EventBatch
+    from thalweg.rdf.mapping import Mapping
     from thalweg.rdf.prune import Prune
     from thalweg.rdf.texts import Texts
 
 Mode = Literal["triples", "graphs", "events"]
 """What an event is: so many statements, the statements of a graph that has a time, or what the format says."""
+Cut = Callable[[bytes | bytearray, int, int], int]
+"""The offset behind the last line, or the last row, that is sure to end within [low, high), or `low`."""
 BlankNodes = Literal["event", "stable"]
 """What the label of a blank node is local to: its event, or nothing."""
 
@@ -114,6 +118,10 @@ class Format:
     """Whether one reader takes the pieces of a file in order (`SequentialReader`), however large it is."""
     documents_are_events: bool = False
     """Whether a document is one event unless the mode, or the number of statements of an event, is given."""
+    has_rows: bool = False
+    """Whether it is rows, of which a mapping makes events: its suffixes count only where there is a mapping."""
+    quotes: bool = False
+    """Whether a line end in quotes is a part of a cell: its pieces are cut by `cut`."""
     extras: tuple[str, ...] = ()
     """Options of a run that its reader takes beside those of all readers."""
 
@@ -151,6 +159,8 @@ class Format:
         """
         module, _, name = self.reader_class.partition(":")
         more = {"stream": stream} if self.has_events else {}
+        if self.has_rows:
+            self.required(extras.get("mapping"), source)
         made: Reader = getattr(import_module(module), name)(
             arena,
             prune,
@@ -164,6 +174,22 @@ class Format:
         )
         return made
 
+    def required(self, mapping: Mapping | None, source: str) -> Mapping:
+        """The mapping of rows; without one, they are refused."""
+        if mapping is None:
+            raise UsageError(
+                f"{self.title} needs a mapping that makes RDF of its rows: --mapping", source=source
+            )
+        return mapping
+
+    def cut(self, mapping: Mapping | None) -> Cut:
+        """The function that finds the end of what is whole at the beginning of some data."""
+        if not self.quotes or mapping is None:
+            return last_end
+        from thalweg.rdf.headers import Dialect
+
+        return Dialect.of(self.name, mapping.rules.layout).whole_rows
+
     def writer(self) -> type:
         """The class of the writers, a `thalweg.io.writers.Writer`."""
         module, _, name = WRITERS[self.name].partition(":")
@@ -171,6 +197,8 @@ class Format:
         return found
 
 
+_ROWS = "thalweg.rdf.delimited:DelimitedReader"
+_OF_ROWS: Any = {"has_events": True, "splittable": True, "has_rows": True}
 _LINES, _DOCUMENTS = "thalweg.rdf.ntriples:LineReader", "thalweg.rdf.documents:DocumentReader"
 _EVENT: Any = {"sequential": True, "documents_are_events": True}
 
@@ -231,6 +259,9 @@ FORMATS = {
             has_events=True,
             splittable=True,
         ),
+        Format("csv", "CSV", ("text/csv",), _ROWS, (".csv",), quotes=True, **_OF_ROWS),
+        Format("tsv", "TSV", ("text/tab-separated-values",), _ROWS, (".tsv",), quotes=True, **_OF_ROWS),
+        Format("json-rows", "JSON rows", (), "thalweg.rdf.json_rows:JsonRowReader", **_OF_ROWS),
     )
 }
 """All formats that are read, by name."""
@@ -286,35 +317,38 @@ def format_named(name: str, option: str = "format") -> Format:
     return FORMATS[name]
 
 
-def find_format(path: str | Path) -> Format | None:
-    """The format that a file's name stands for, if any; it may be compressed.
+def find_format(path: str | Path, *, rows: bool = False) -> Format | None:
+    """The format that a file's name stands for, if any; it may be compressed. `rows` are read where there is a mapping.
 
     >>> [found and found.name for found in map(find_format, ("a.nt", "b.NQ.gz", "c.ttl.zst", "d.txt"))]
     ['nt', 'nq', 'turtle', None]
     """
     suffix = os.path.splitext(without_compression(os.path.basename(path)))[1]
-    return next((format for format in FORMATS.values() if suffix in format.suffixes), None)
+    known = (format for format in FORMATS.values() if rows or not format.has_rows)
+    return next((format for format in known if suffix in format.suffixes), None)
 
 
-def format_of(path: str | Path) -> Format:
-    """The format that a file's name stands for; a name without one is refused.
+def format_of(path: str | Path, *, rows: bool = False) -> Format:
+    """The format that a file's name stands for (`find_format`); a name without one is refused.
 
     >>> format_of("quads.nq.gz").name
     'nq'
     """
-    found = find_format(path)
+    found = find_format(path, rows=rows)
     if found is None:
+        if (of_rows := find_format(path, rows=True)) is not None:
+            of_rows.required(None, str(path))
         raise UsageError(f"the name of {path} has no known suffix: expected {readable_suffixes()}")
     return found
 
 
 def suffixes() -> list[str]:
-    """The suffixes of all formats, without those of compressions.
+    """The suffixes of all formats but rows, without those of compressions.
 
     >>> suffixes()[:3]
     ['.nt', '.nq', '.ttl']
     """
-    return [suffix for format in FORMATS.values() for suffix in format.suffixes]
+    return [suffix for format in FORMATS.values() if not format.has_rows for suffix in format.suffixes]
 
 
 def readable_suffixes() -> str:

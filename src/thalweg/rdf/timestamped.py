@@ -29,13 +29,13 @@ class EventFramer:
     that a delete and an insert are one update.
     """
 
-    def __init__(self, stream: str, arena: Arena, pace: Pace | None = None) -> None:
+    def __init__(self, stream: str, arena: Arena, pace: Pace | None = None, *, first_event: int = 0) -> None:
         self.stream = stream
         self.arena = arena
         self._pace = pace or Pace()
         self._scope = scope_of(stream)
         self._lines = SourceLines()
-        self._events = 0
+        self._events = first_event
         self._arrivals = 0
         self._clock = NO_TIME
 

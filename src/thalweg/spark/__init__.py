@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thalweg.spark.frames import events
     from thalweg.spark.listener import Listener, Step
     from thalweg.spark.queries import read, run, run_files
+    from thalweg.spark.row_frames import rows
     from thalweg.spark.sessions import require_java, session
     from thalweg.spark.side_outputs import read_late, read_quarantine
     from thalweg.spark.source import register
@@ -32,6 +33,7 @@ __all__ = [
     "read_quarantine",
     "register",
     "require_java",
+    "rows",
     "run",
     "run_files",
     "session",
@@ -52,6 +54,7 @@ _HOMES = {
     "read_quarantine": "side_outputs",
     "register": "source",
     "require_java": "sessions",
+    "rows": "row_frames",
     "run": "queries",
     "run_files": "queries",
     "session": "sessions",

@@ -110,7 +110,9 @@ class Plan:
             job = replace(job, inputs={stream: job.inputs[stream] for stream in found.streams})
         # Queries that derive streams run in one shard.
         files = {stream: path for stream, path in job.inputs.items() if stream not in job.live}
-        sizes = None if job.derive else kept_sizes(str(folder), job.query, files, job.options.format)
+        sizes = (
+            None if job.derive else kept_sizes(str(folder), job.query, files, job.options.format, job.options)
+        )
         job = replace(job, options=replace(job.options, shards=shards, sizes=sizes))
         mine = replace(mine, job=ShardPlan.of(job).fingerprint)
         if found is not None:

@@ -14,18 +14,20 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from thalweg.errors import UsageError
-from thalweg.io.files import pieces
+from thalweg.io.files import Pieces, pieces
 from thalweg.lines import last_end
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk, Reject
 from thalweg.rdf.compression import compression_of
 from thalweg.rdf.formats import FORMATS, Reader, SequentialReader
+from thalweg.rdf.headers import WholeRows
 from thalweg.rdf.prune import Prune
 from thalweg.rdf.timestamped import merged
 from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.payloads import read_payloads
 from thalweg.spark.routing import MESSAGES, Router
+from thalweg.spark.row_frames import ROWS, read_rows
 
 CHUNK_SCHEMA = (
     "key int, shard int, stream string, source string, seq long, part int, syntax string, last boolean, "
@@ -81,7 +83,12 @@ class Reading:
         """A reader of one piece into an arena, as the in-process runner makes it."""
         format = FORMATS[piece["syntax"]]
         return self.options.reader_for(
-            format, arena, self.prune, source=piece["source"], stream=piece["stream"]
+            format,
+            arena,
+            self.prune,
+            source=piece["source"],
+            stream=piece["stream"],
+            header=piece.get("header"),
         )
 
 
@@ -120,9 +127,7 @@ def encode_piece(reading: Reading, piece: dict[str, Any]) -> Iterator[pa.RecordB
 
 def parts_of(reading: PieceReading, piece: dict[str, Any]) -> Iterator[Part]:
     """The statements of a piece of a file in parts, each with its arena and the number of its bytes."""
-    if not FORMATS[piece["syntax"]].splittable or compression_of(piece["path"]):
-        return _whole_file(reading, piece)
-    return _plain(reading, piece)
+    return _plain(reading, piece) if _is_divided(piece) else _whole_file(reading, piece)
 
 
 def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Iterator[pa.RecordBatch]:
@@ -139,9 +144,18 @@ def encode_payloads(reading: Reading, batch: pa.RecordBatch, number: int) -> Ite
             "syntax": MESSAGES,
             "last": False,
         }
-        begun = perf_counter_ns()
-        part = read_payloads(reading.prune, reading.options, own)
-        yield _rows(reading, MESSAGES, cells, part, begun)
+        packed = pc.fill_null(pc.equal(own.column("syntax"), ROWS), False)
+        for texts, place in (
+            (own.filter(pc.invert(packed)), 2 * number),
+            (own.filter(packed), 2 * number + 1),
+        ):
+            if texts.num_rows:
+                begun = perf_counter_ns()
+                if place % 2:
+                    part = read_rows(reading.prune, texts.to_pylist())
+                else:
+                    part = read_payloads(reading.prune, reading.options, texts)
+                yield _rows(reading, MESSAGES, {**cells, "seq": place}, part, begun)
 
 
 def _plain(reading: PieceReading, piece: dict[str, Any]) -> Iterator[Part]:
@@ -168,7 +182,11 @@ def _plain(reading: PieceReading, piece: dict[str, Any]) -> Iterator[Part]:
 
 def _whole_file(reading: PieceReading, piece: dict[str, Any]) -> Iterator[Part]:
     format = FORMATS[piece["syntax"]]
-    text = pieces(piece["path"], _PART, unpack_ratio=reading.options.unpack_ratio)
+    text: Pieces = pieces(piece["path"], _PART, unpack_ratio=reading.options.unpack_ratio)
+    if format.has_rows:
+        mapping = format.required(reading.options.mapping_for(piece["stream"]), piece["source"])
+        text = WholeRows(text, format, mapping, piece["source"])
+        piece = {**piece, "header": text.header}
     arena = Arena()
     reader = reading.reader(arena, piece)
     try:
@@ -187,6 +205,12 @@ def _whole_file(reading: PieceReading, piece: dict[str, Any]) -> Iterator[Part]:
         text.rejects.append(Reject(piece["source"], 0, 0, str(failure), ""))
     refused = tuple(replace(reject, source=piece["source"]) for reject in text.rejects)
     yield arena, replace(nothing(piece["source"]), rejects=refused), 0
+
+
+def _is_divided(piece: dict[str, Any]) -> bool:
+    """Whether a file is read in byte ranges: not if only a read from its beginning tells where its rows end."""
+    format = FORMATS[piece["syntax"]]
+    return format.splittable and not format.quotes and compression_of(piece["path"]) is None
 
 
 def blocks(path: str, start: int, size: int) -> Iterator[tuple[int, memoryview]]:

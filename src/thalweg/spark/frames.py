@@ -23,6 +23,7 @@ _COLUMNS = {
     "time": "long",
     "said": "string",
     "op": "string",
+    "mapping": "string",
 }
 _KAFKA = ("topic", "partition", "offset")
 
@@ -50,6 +51,10 @@ def events(
     Several frames are joined with `unionByName`. The order of rows means nothing within a batch.
     """
     known = format_named(format)
+    if known.has_rows:
+        raise UsageError(
+            f"{known.title} is no payload: make columns of it (from_csv, from_json) and use rows"
+        )
     if time is None and not (known.has_graphs or known.has_events):
         raise UsageError(f"{known.title} has no time: name the column of the time (time=)")
     text = _column(df, payload, "payload")

@@ -20,6 +20,8 @@ from thalweg.rdf.formats import Format, find_format, format_named
 
 VERSION = 1
 _BLOCK = 1 << 16
+BY_SUFFIX = "by-suffix"
+"""The option `syntax` of streams that have a mapping: by the names of files, of which some may be rows."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,16 @@ class Found:
 
 
 def format_for(path: str, syntax: str | None = None) -> Format | None:
-    """The format of a file: that of the option `syntax`, or that of its name."""
-    return find_format(path) if syntax is None else format_named(syntax)
+    """The format of a file: that of the option `syntax`, or that of its name; `by-suffix` takes rows, too."""
+    if syntax is None or syntax == BY_SUFFIX:
+        return find_format(path, rows=syntax is not None)
+    return format_named(syntax)
 
 
 def _is_splittable(path: str, syntax: str | None) -> bool:
     format = format_for(path, syntax)
-    return format is None or format.splittable
+    # Where a row with quotes ends is known only to whoever reads from the beginning.
+    return format is None or (format.splittable and not format.quotes)
 
 
 def local_path(path: str) -> str:

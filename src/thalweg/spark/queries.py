@@ -21,11 +21,13 @@ from thalweg.errors import ThalwegError, UsageError
 from thalweg.io.job import Job
 from thalweg.options import LIMITS, RunOptions
 from thalweg.rdf.formats import BlankNodes, Mode
+from thalweg.rdf.mapping import Mapping as RowMapping
 from thalweg.rows import Row
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host
 from thalweg.spark.listener import COUNTED, Listener, Step
+from thalweg.spark.pieces import BY_SUFFIX
 from thalweg.spark.results import VARIABLES, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
@@ -46,6 +48,7 @@ def run(
     mode: Mode | None = None,
     per_event: int | None = None,
     rate: float | None = None,
+    mapping: RowMapping | Mapping[str, RowMapping] | None = None,
     blank_nodes: BlankNodes = "event",
     time_predicate: str | None = None,
     lateness: int | str = 0,
@@ -81,6 +84,7 @@ def run(
         mode=mode,
         per_event=per_event,
         rate=rate,
+        mapping=mapping,
         blank_nodes=blank_nodes,
         time_predicate=time_predicate,
         lateness=lateness,
@@ -189,7 +193,10 @@ def run_files(
     job = Job.of(text, chosen, derive=derive, stream=stream)
     source = {**({"syntax": chosen.format} if chosen.format else {}), **(source or {})}
     ends = {"endOfStream": "true"} if every is None else {}
-    frames = [read(spark, path, **{"stream": iri, **ends, **source}) for iri, path in streams.items()]
+    frames = []
+    for iri, path in streams.items():
+        rows = {"syntax": BY_SUFFIX} if chosen.mapping_for(iri) is not None else {}
+        frames.append(read(spark, path, **{"stream": iri, **ends, **rows, **source}))
     if not frames:
         raise UsageError("there is no stream to read: give at least one")
     events = frames[0]
@@ -197,7 +204,7 @@ def run_files(
         events = events.unionByName(frame)
     folder = checkpoint or tempfile.mkdtemp(prefix="thalweg-checkpoint-")
     if chosen.sizes is None and not job.derive:
-        sizes = kept_sizes(folder, job.query, streams, source.get("syntax"))
+        sizes = kept_sizes(folder, job.query, streams, source.get("syntax"), chosen)
         job = replace(job, options=replace(chosen, sizes=sizes))
     delivery = Delivery(out, around)
     steps: Steps = SimpleQueue()

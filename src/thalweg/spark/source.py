@@ -31,6 +31,7 @@ from thalweg.errors import UsageError
 from thalweg.rdf.formats import FORMATS, readable_suffixes
 from thalweg.spark.batch import STATEMENT_SCHEMA, RdfReader, check_statements, planned
 from thalweg.spark.pieces import (
+    BY_SUFFIX,
     Found,
     Piece,
     Position,
@@ -127,7 +128,7 @@ class SourceOptions:
         if not os.path.exists(path) and not has_magic(path):
             raise UsageError("no such file or folder", source=options["path"])
         syntax = options.get("syntax")
-        if syntax is not None and syntax not in FORMATS:
+        if syntax is not None and syntax not in (*FORMATS, BY_SUFFIX):
             raise UsageError(
                 f"option syntax of the rdf source: {syntax!r} is not one of {', '.join(FORMATS)}"
             )
