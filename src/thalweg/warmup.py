@@ -85,6 +85,7 @@ _FORMS = (
     "REGISTER ISTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 1s STEP 1s] WHERE {{ {body} }}",
     "REGISTER DSTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} }}",
     "SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} OPTIONAL {{ ?x <urn:q> ?o }} VALUES ?x {{ 1 2 }} }}",
+    "SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} . ?x <urn:p>+ ?w . ?v (<urn:p>|<urn:q>)+ ?r }}",
 )
 _BODIES = (
     "?x <urn:p> ?y . ?y <urn:p> ?z . ?z <urn:p> ?x",

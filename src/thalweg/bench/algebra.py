@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.answers import ContinuousQuery
-from thalweg.bench import seas
+from thalweg.bench import paths, seas
 from thalweg.bench.reevaluation import pyoxigraph_seconds
 from thalweg.bench.report import Report
 from thalweg.bench.workload import Cost, Encoded, best_costs, chunks, plain_query, power_of_ten, query_text
@@ -109,6 +109,13 @@ def run(
     ratios(report, streams, sizes)
     one_by_one(report, streams, sizes)
     selective(report, data, sizes)
+    paths.measure(
+        report,
+        width=sizes.window,
+        tail=min(sizes.tail, sizes.window),
+        reports=sizes.reports,
+        repeat=sizes.repeat,
+    )
     return report
 
 

@@ -57,6 +57,7 @@ GROUPS = {
         "bytes",
         "latency",
         "filter of SEAS-Q2",
+        "paths",
     },
     "dynamic": {
         "random graph, 20 % deletes",
