@@ -545,7 +545,7 @@ def test_a_text_that_is_no_rdf_warns_once_with_the_likely_cause(text: str, messa
         (lambda s, q: s.push("my stream", at=0, graph=LINE), "a stream is named by its IRI"),
         (lambda s, q: s.push(S, at=0, graph=LINE, op="update"), '"insert" or "delete"'),
         (lambda s, q: s.push(S, at=0, graph=LINE, op=["insert"]), '"insert" or "delete"'),
-        (lambda s, q: s.push(S, at=0, graph=LINE, format="ttl"), "format is one of"),
+        (lambda s, q: s.push(S, at=0, graph=LINE, format="ttl"), "format is one of .* did you mean turtle"),
         (lambda s, q: s.push(S, at=0, graph=[], format="turtle"), "format is for texts"),
         (lambda s, q: s.push(S, at=0, graph=LINE, name="a b"), "name is the IRI of the graph"),
         (lambda s, q: s.push(S, at=0, graph=LINE, name=5), "name is the IRI of the graph"),

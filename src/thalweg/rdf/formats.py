@@ -313,7 +313,9 @@ def format_named(name: str, option: str = "format") -> Format:
     'N-Quads'
     """
     if name not in FORMATS:
-        raise UsageError(f"{option} is one of {', '.join(FORMATS)}, not {name!r}")
+        meant = next((one.name for one in FORMATS.values() if f".{name}".lower() in one.suffixes), None)
+        hint = f"; did you mean {meant}?" if meant else ""
+        raise UsageError(f"{option} is one of {', '.join(FORMATS)}, not {name!r}{hint}")
     return FORMATS[name]
 
 
