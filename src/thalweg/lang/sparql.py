@@ -416,7 +416,8 @@ class QueryReader:
             (name, *_) = sorted(asked)
             self.query.refuse(
                 f"{name if name == 'NOW' else f'<{name}>'}() is supported under [NOW] only, where it is of the event: "
-                "over other windows it would change the answer at every instant",
+                "over other windows it would change the answer at every instant; "
+                "<urn:thalweg:arrivalTime>(?s, ?p, ?o) is the time of a triple",
                 at,
             )
         return _of_event(expression) if asked else expression
