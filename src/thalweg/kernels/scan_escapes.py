@@ -38,7 +38,7 @@ def _hex(p, count):
 
 
 @njit(cache=True, nogil=True)
-def _code_point(p):
+def code_point(p):
     r"""Code point of the `\u` or `\U` escape at p, or -1 where it is none or no character."""
     value = _hex(p + 2, 4 if load8(p + 1) == 0x75 else 8)
     if value > 0x10FFFF or 0xD800 <= value <= 0xDFFF:
@@ -47,7 +47,7 @@ def _code_point(p):
 
 
 @njit(cache=True, nogil=True)
-def _write(target, code):
+def write_char(target, code):
     """Write a code point in UTF-8; gives the address after it."""
     if code < 0x80:
         store8(target, code)
@@ -69,7 +69,7 @@ def _write(target, code):
 
 
 @njit(cache=True, nogil=True)
-def _write_canonical(target, code):
+def write_canonical(target, code):
     """Write a code point as canonical text has it inside a string; gives the address after it."""
     letter = 0
     if code == 0x22 or code == 0x5C:
@@ -87,7 +87,7 @@ def _write_canonical(target, code):
     elif code < 0x20 or code == 0x7F:
         letter = 0x75
     else:
-        return _write(target, code)
+        return write_char(target, code)
     store8(target, 0x5C)
     store8(target + 1, letter)
     if letter != 0x75:
@@ -123,7 +123,7 @@ def rewrite(p, end, target):
                 kind = load8(p + 1)
                 if kind != 0x75 and kind != 0x55:
                     return False
-                code = _code_point(p)
+                code = code_point(p)
                 if code <= 0x20:
                     return False
                 if code < 64:
@@ -131,7 +131,7 @@ def rewrite(p, end, target):
                         return False
                 elif code < 128 and lshr(_NOT_HIGH, code - 64) & 1:
                     return False
-                target = _write(target, code)
+                target = write_char(target, code)
                 p += 6 if kind == 0x75 else 10
                 changed = True
                 continue
@@ -141,10 +141,10 @@ def rewrite(p, end, target):
             kind = load8(p + 1)
             changed = True
             if kind == 0x75 or kind == 0x55:
-                code = _code_point(p)
+                code = code_point(p)
                 if code < 0:
                     return False
-                target = _write_canonical(target, code)
+                target = write_canonical(target, code)
                 p += 6 if kind == 0x75 else 10
             elif kind == 0x27:
                 store8(target, kind)
@@ -159,7 +159,7 @@ def rewrite(p, end, target):
                 return False
             continue
         elif c < 0x20 or c == 0x7F:
-            target = _write_canonical(target, c)
+            target = write_canonical(target, c)
             p += 1
             changed = True
             continue

@@ -138,6 +138,8 @@ class _Cursor:
         start = self.at
         match = _IRI.match(self.text, start)
         if match is None:
+            if self.text.startswith("<<", start):
+                raise self._fail("a triple term of RDF 1.2 (<<( )>>), which is not supported", start)
             raise self._broken_iri(start)
         self.at = match.end()
         iri = match[1]
