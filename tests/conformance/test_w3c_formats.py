@@ -173,13 +173,14 @@ class TestW3C:
 
     @pytest.mark.parametrize(("syntax", "written"), [("rdfxml", "pretty-xml"), ("jsonld", "json-ld")])
     def test_expected_graphs_are_read_from_what_rdflib_writes_of_them(
-        self, syntax: str, written: str
+        self, syntax: str, written: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         tried = 0
         for name, case in cases().items():
             if case.syntax != "turtle" or not case.expected or name in gaps():
                 continue
             text = "".join(f"{quad.triple} .\n" for quad in case.expected)
+            monkeypatch.setattr(rdflib, "NORMALIZE_LITERALS", False)
             graph = rdflib.Graph().parse(data=text, format="nt")
             try:
                 data = graph.serialize(format=written).encode()

@@ -294,7 +294,10 @@ class Translator:
         start = b" ".join(head) + b" "
         whole = start + body + b"}" * (size >= 0)
         quads, wrong = parsed(whole, self._parser)
-        if isinstance(wrong, SyntaxError) and (tolerated := _tolerated(whole, self._parser)):
+        about_iris = isinstance(wrong, SyntaxError) and reason_of(wrong).startswith(
+            ("Invalid IRI", "Invalid port")
+        )
+        if about_iris and (tolerated := _tolerated(whole, self._parser)):
             quads, wrong = tolerated, None
         if wrong is not None:
             if not alone:

@@ -321,7 +321,7 @@ def reasons(data: bytes, format: str) -> list[tuple[int, int, str]]:
         ("jsonl", '{"graph": ' + '{"@graph": [' * 300 + "]}" * 300 + "}", 1, ""),
         ("ru", "CLEAR ALL", 1, "only INSERT DATA and DELETE DATA are events: CLEAR"),
         ("ru", "\n DELETE WHERE { ?s ?p ?o }", 2, "DELETE is not read"),
-        ("ru", "INSERT DATA { <http://a> <http://p> ?x }", 1, "not trig"),
+        ("ru", "INSERT DATA { <http://a> <http://p> ?x }", 1, "?x is not a valid RDF object"),
         ("ru", "DELETE DATA { [] <http://p> 1 }", 1, "no blank nodes"),
         ("ru", "INSERT DATA { <http://a> <http://p> 1", 1, "no closing brace"),
         ("ru", "INSERT DATA { } INSERT DATA { }", 1, "expected ;"),
