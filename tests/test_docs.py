@@ -23,7 +23,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 # The tutorial starts one command after the other: `make quick` leaves it to `make docs` and `make test`.
 SCRIPTS = [
     ROOT / "README.md",
-    *(pytest.param(ROOT / "docs" / name, marks=pytest.mark.slow) for name in ("tutorial.md", "convert.md")),
+    *(
+        pytest.param(ROOT / "docs" / name, marks=pytest.mark.slow)
+        for name in ("tutorial.md", "convert.md", "mapping.md")
+    ),
 ]
 BLOCK = re.compile(r"(?P<marks>(?:<!-- [^\n]* -->\n)*)```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.S | re.M)
 

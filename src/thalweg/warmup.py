@@ -87,6 +87,10 @@ _FORMS = (
     "SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} OPTIONAL {{ ?x <urn:q> ?o }} VALUES ?x {{ 1 2 }} }}",
     "SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} . ?x <urn:p>+ ?w . ?v (<urn:p>|<urn:q>)+ ?r }}",
 )
+_MAPPING = """
+mappings: {m: {s: "urn:x:$(a)", po: [["urn:x:p", $(a)]]}}
+event: {time: $(t), format: epoch-s}
+"""
 _BODIES = (
     "?x <urn:p> ?y . ?y <urn:p> ?z . ?z <urn:p> ?x",
     "?x <urn:p> ?y . ?x ?q <urn:a> . ?u <urn:p> ?u",
@@ -103,7 +107,9 @@ def main() -> None:
     from thalweg.options import RunOptions
     from thalweg.rdf.arena import Arena
     from thalweg.rdf.chunk import Chunk
+    from thalweg.rdf.mapping import Mapping
     from thalweg.rdf.ntriples import LineReader
+    from thalweg.rdf.prune import Prune
     from thalweg.testing.generate import GENERATED_AT, XSD
 
     begin = time.monotonic()
@@ -139,6 +145,10 @@ def main() -> None:
             packer.compact(chunk.s)
             number = Constant(Const.literal("1", datatype=f"{XSD}integer"))
             Evaluator(Call(">", (Variable("x"), number)), ["x"], session.arena).holds(chunk.o[:, None])
+        rows = Path(name) / "c.csv"
+        rows.write_text('t,a\n1,"b"\n', encoding="utf-8")
+        mapped = RunOptions(mapping=Mapping(_MAPPING))
+        list(read_events([rows], "urn:s", Arena(), Prune.everything(), mapped))
     print(f"Kernels are ready ({time.monotonic() - begin:.0f} s).")
 
 

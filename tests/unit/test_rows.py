@@ -151,6 +151,19 @@ def test_tables_that_do_not_fit_are_refused_with_a_sentence(rows: object, messag
         rows_of(Session(), rows)
 
 
+@pytest.mark.parametrize("name", ["taxi", "power"])
+def test_the_mappings_of_the_examples_fit_rows_of_their_kind(name: str) -> None:
+    folder = Path(__file__).parents[2] / "examples" / "rows"
+    mapping = Mapping.read(folder / f"{name}.yml")
+    columns = mapping.rules.layout.columns
+    assert columns is not None
+    rows = {column: ["2013-01-01 00:00:00" if "time" in column else "1"] for column in columns}
+    session = Session()
+    session.register(f"SELECT * FROM STREAM <{S}> WHERE {{ ?s ?p ?o }}")
+    session.push_rows(S, rows, mapping=mapping)
+    assert session.stats.triples == {"taxi": 24, "power": 4}[name]
+
+
 # Files
 
 
