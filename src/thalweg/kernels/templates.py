@@ -11,7 +11,7 @@ from thalweg.kernels.arena import COUNT, PENDING, RECORD, USED, copy, crowded, p
 from thalweg.kernels.bits import SLACK, address, copy64, ctz, load8, lshr, store8, string_stops
 from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import hash64
-from thalweg.kernels.scan_escapes import _write_canonical
+from thalweg.kernels.scan_escapes import write_canonical
 
 TEXT, SAFE, STRING, WHOLE = 0, 1, 2, 3
 """Kinds of parts: a constant text, a slot of an IRI, a slot of a literal, a cell that is an IRI."""
@@ -72,7 +72,7 @@ def _write_string(target, p, size):
         p += plain
         c = load8(p)
         if c < 0x80:
-            target = _write_canonical(target, c)
+            target = write_canonical(target, c)
             p += 1
             continue
         while p < end and load8(p) >= 0x80:
