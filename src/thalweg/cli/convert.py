@@ -112,6 +112,7 @@ def check(
     """Validate files, count what is in them, and show what is malformed; the exit code is 1 if something is."""
     from thalweg.io.checking import check_file
     from thalweg.io.inputs import existing, files_of
+    from thalweg.io.live import is_live
     from thalweg.options import OptionError, RunOptions
 
     try:
@@ -124,6 +125,8 @@ def check(
         raise UsageError(wrong.as_flag) from None
     malformed = 0
     for path in files:
+        if is_live(path):
+            raise UsageError("a file is checked, and this is none: write it to a file first", source=path)
         existing(path)
         for file in files_of(path, options):
             found = check_file(file, options, show=show)

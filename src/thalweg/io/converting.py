@@ -22,7 +22,7 @@ from thalweg.io.event_lines import EventLines
 from thalweg.io.files import FileEvents, pieces
 from thalweg.io.graphs import GraphWriter, Statements, name_of
 from thalweg.io.inputs import files_of
-from thalweg.io.live import STDIN
+from thalweg.io.live import STDIN, is_live
 from thalweg.io.opening import open_file
 from thalweg.io.outcome import count, error_of
 from thalweg.io.outputs import output_format, writer_of
@@ -136,6 +136,8 @@ def check_conversion(job: Conversion) -> None:
     """Refuse a conversion that cannot be done, before anything is opened."""
     if job.source == STDIN and job.options.format is None:
         raise UsageError("the standard input has no suffix: --format names its format")
+    if job.source != STDIN and is_live(job.source):
+        raise UsageError("a file or the standard input (-) is converted", source=job.source)
     _writer_kind(output_format(job.target, job.out_format))
 
 

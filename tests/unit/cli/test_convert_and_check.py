@@ -240,6 +240,7 @@ def test_standard_input_and_output_are_files_too(thalweg: Commands) -> None:
         (["missing.nt", "out.ttl"], "no such file or folder"),
         (["-", "out.ttl"], "--format names its format"),
         (["data", "data/out.nt"], "would be read as a part of"),
+        (["tcp://localhost:1", "out.nt", "--format", "nt"], "a file or the standard input (-) is converted"),
     ],
 )
 def test_a_conversion_that_would_harm_a_file_or_makes_no_sense_is_refused(
