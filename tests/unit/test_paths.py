@@ -172,3 +172,14 @@ def test_what_reads_a_stream_that_is_derived_from_an_ended_query_does_not_go_on_
     for at in (2, 3):
         with pytest.raises(tw.LimitError):
             push(session, at, "apb")
+
+
+def test_the_present_answer_has_the_limit_of_the_session() -> None:
+    session = tw.Session(max_path_pairs=50)
+    query = asked(session, "?x :p+ ?y", "")
+    clique(session, 1, 7)
+    assert len(query.answer()) == 49
+    with pytest.warns(tw.ThalwegWarning):
+        clique(session, 2, 8)
+    with pytest.raises(tw.LimitError, match="more than 50 pairs"):
+        query.answer()

@@ -35,11 +35,12 @@ def present_answer(streamset: Streamset, view: View, asked: Query, arena: Arena)
     to emit is touched.
     """
     streamset.catch_up()
+    view.check()
     at = streamset.bound
     if at == NO_TIME or view.awaits_start:  # before its first instant a query has no answer
         return Delta.empty(view.width)
     once = Streamset(asked.streams)
-    shown = once.add(asked, arena)
+    shown = once.add(asked, arena, view.limits)
     once.open(at)
     for stream, content in zip(asked.streams, streamset.content(view, arena.intern), strict=True):
         once.push(stream, _inserts(content, at), at, at)

@@ -107,6 +107,7 @@ class View:
     """Turns the changing answer of a query into deltas. `step` takes solutions, `advance` a watermark."""
 
     def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
+        self.limits = limits
         self._pipeline = Pipeline(query, arena, limits)
         self.width = self._pipeline.width
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
@@ -134,6 +135,11 @@ class View:
         """Ends the query: everything is let go, and who polls it is told why."""
         self.clear()
         self.failure = error
+
+    def check(self) -> None:
+        """Raises the error by which the query has ended, if it has."""
+        if self.failure is not None:
+            raise LimitError(self.failure.reason)
 
     def step(self, spans: Spans, leaf: int = 0) -> None:
         """Takes solutions of a leaf of the query's plan; their cells may be reused afterwards."""
@@ -182,8 +188,7 @@ class View:
 
     def poll(self) -> Delta:
         """Everything since the last poll, in time order."""
-        if self.failure is not None:
-            raise LimitError(self.failure.reason)
+        self.check()
         deltas, self._out, self._untaken = self._out, [], 0
         if self._gap is not None:
             deltas, self._gap = [Delta.marker(self._gap, GAP, self.width), *deltas], None
