@@ -256,7 +256,7 @@ def patch_of(events: Iterable[Event]) -> str:
     return "".join(f'H time "{show_instant(event.time)}" .\nTX .\n{text}TC .\n' for event, text in rows)
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize(
     "name", ["star", "triangle", "dynamic graph", "by count", "each event", "minus", "graph"]
 )
@@ -281,8 +281,8 @@ def test_deletes_from_files_give_the_same_rows_in_shards_and_after_kills(
     assert len(play.rows) > 1
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3])
-@pytest.mark.parametrize("name", ["star", "triangle", "by count", "each event", "any predicate"])
+@pytest.mark.parametrize("shards", [1, 3])
+@pytest.mark.parametrize("name", ["triangle", "by count", "each event"])
 def test_graphs_that_state_their_times_give_the_same_rows_in_shards(
     tmp_path: Path, name: str, shards: int
 ) -> None:

@@ -124,7 +124,7 @@ class PatchReader(OverReader):
         if codes.size and begins[-1] and not ended:
             # The last transaction is open: it is read again when it has ended, and so is what its headers say.
             at = int(found.start[control[-1]])
-            self._open.append(text[at:])
+            self._open.insert(0, text[at:])
             if at == 0:
                 return self.nothing()
             return self._read(text[:at], ended=False)

@@ -370,6 +370,23 @@ def test_a_triple_that_a_transaction_adds_and_then_deletes_is_deleted() -> None:
     assert chunk.op[chunk.s != 0].tolist() == [1]
 
 
+def test_a_patch_is_the_same_however_it_is_cut() -> None:
+    row = f"A {TRIPLES[0]} .\n"
+    text = f'TX .\n{row}TX .\n{row}TC .\nTX .\nH time "7" .\nTX .\n{row}TX .\n{row}'.encode()
+    text += f"TA .\n{row}TC .\nTX .\n{row}".encode()
+    whole = read(text, "rdfp")
+    assert [reject.line for reject in whole.rejects] == [1, 6, 8, 14, 15]
+    for piece in range(1, len(text), 5):
+        arena = Arena()
+        reader = FORMATS["rdfp"].reader(arena, Prune.everything(), source="changes.data")
+        framer = framer_of(S, "events", arena)
+        chunks = [reader.feed(text[:piece]), reader.feed(text[piece:]), reader.finish()]  # type: ignore[attr-defined]
+        batches = [framer.frame(chunk) for chunk in chunks]
+        assert [reject for batch in batches for reject in batch.rejects] == whole.rejects, piece
+        assert sum(chunk.left_out for chunk in chunks) == 1
+        assert sum(batch.events for batch in batches) == whole.events
+
+
 def test_a_patch_knows_the_rows_of_jena() -> None:
     text = (
         'H id <uuid:1> . # a comment\nH "prev" <uuid:0> .\nTX .\n'
