@@ -18,6 +18,10 @@ Format = Annotated[
 Contexts = Annotated[
     Path | None, typer.Option(metavar="DIR", help="JSON-LD: folder of the contexts that documents refer to.")
 ]
+RowMapping = Annotated[
+    str | None,
+    typer.Option("--mapping", metavar="PATH", help="Rows: a mapping (YARRRML) that makes RDF of them."),
+]
 TimePredicate = Annotated[
     str | None,
     typer.Option(metavar="IRI", help="Predicate for the time of a graph [prov:generatedAtTime]."),
@@ -51,6 +55,7 @@ def convert(
     ] = BlankNodes.STABLE,
     time_predicate: TimePredicate = None,
     contexts: Contexts = None,
+    mapping: RowMapping = None,
     quarantine: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Write malformed input there, as JSON lines.")
     ] = None,
@@ -62,10 +67,11 @@ def convert(
     """Convert a file from one format to another; events keep their times, ops and graphs."""
     from thalweg.io.converting import STREAM, Conversion, check_conversion
     from thalweg.io.converting import convert as converted
-    from thalweg.io.inputs import existing
+    from thalweg.io.inputs import existing, mappings_of
     from thalweg.io.safety import check_outputs
     from thalweg.options import OptionError, RunOptions
 
+    mappings, own = mappings_of([] if mapping is None else [mapping], {stream or STREAM: source})
     try:
         options = RunOptions(
             format=format,
@@ -75,6 +81,7 @@ def convert(
             blank_nodes="stable" if blank_nodes is BlankNodes.STABLE else "event",
             time_predicate=time_predicate,
             contexts=None if contexts is None else str(contexts),
+            mapping=mappings,
             on_error="fail" if on_error is OnError.FAIL else "quarantine",
         )
     except OptionError as wrong:
@@ -85,7 +92,7 @@ def convert(
     check_outputs(
         {"OUT": target, "--quarantine": quarantine},
         inputs={stream or STREAM: source},
-        queries=[],
+        queries=own,
         force=force,
     )
     try:
@@ -105,21 +112,24 @@ def check(
     format: Format = None,
     time_predicate: TimePredicate = None,
     contexts: Contexts = None,
+    mapping: RowMapping = None,
     show: Annotated[
         int, typer.Option(metavar="N", min=0, help="Show the first N malformed pieces of each file.")
     ] = 10,
 ) -> None:
     """Validate files, count what is in them, and show what is malformed; the exit code is 1 if something is."""
-    from thalweg.io.checking import check_file
-    from thalweg.io.inputs import existing, files_of
+    from thalweg.io.checking import STREAM, check_file
+    from thalweg.io.inputs import existing, files_of, mappings_of
     from thalweg.io.live import is_live
     from thalweg.options import OptionError, RunOptions
 
+    mappings, _ = mappings_of([] if mapping is None else [mapping], {STREAM: files[0]})
     try:
         options = RunOptions(
             format=format,
             time_predicate=time_predicate,
             contexts=None if contexts is None else str(contexts),
+            mapping=mappings,
         )
     except OptionError as wrong:
         raise UsageError(wrong.as_flag) from None

@@ -16,6 +16,8 @@ from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.compression import compression_of
 from thalweg.rdf.prune import Prune
 
+STREAM = "urn:thalweg:stream"
+"""The stream that files are read as."""
 _MOST_TERMS = 256 * 1024 * 1024
 _KINDS = {"IRI": ord("<"), "literal": ord('"'), "blank node": ord("_")}
 
@@ -64,7 +66,7 @@ def check_file(path: str, options: RunOptions, *, show: int) -> Findings:
     found = Findings(path, format.title + (f", {packed.title}" if packed else ""))
     plain = options if format.has_events else replace(options, mode="triples", blank_nodes="stable")
     arena = Arena()
-    events = FileEvents([path], "urn:thalweg:stream", arena, Prune.everything(), plain)
+    events = FileEvents([path], STREAM, arena, Prune.everything(), plain)
     terms: dict[str, Ids] = {kind: np.empty(0, np.int64) for kind in _KINDS}
     graphs = np.empty(0, np.int64)
     for batch in events:
@@ -101,7 +103,7 @@ def _observe(found: Findings, times: Ids) -> None:
 def _check_times(found: Findings, path: str, options: RunOptions) -> None:
     """Read the graphs of a file once more, as events."""
     found.events, found.first, found.last = 0, None, None
-    events = FileEvents([path], "urn:thalweg:stream", Arena(), Prune.of([]), options)
+    events = FileEvents([path], STREAM, Arena(), Prune.of([]), options)
     for batch in events:
         _observe(found, batch.times)
         found.untimed += sum(reject.kind == "untimed" for reject in batch.rejects)

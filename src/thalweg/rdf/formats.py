@@ -269,8 +269,6 @@ FORMATS = {
 _ONLY_WRITTEN = {
     format.name: format
     for format in (
-        Format("csv", "CSV", ("text/csv",), "", (".csv",)),
-        Format("tsv", "TSV", ("text/tab-separated-values",), "", (".tsv",)),
         Format("parquet", "Parquet", (), "", (".parquet",)),
         Format("sparql-json", "SPARQL results (JSON)", ("application/sparql-results+json",), "", (".srj",)),
         Format("sparql-xml", "SPARQL results (XML)", ("application/sparql-results+xml",), "", (".srx",)),

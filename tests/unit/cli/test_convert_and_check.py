@@ -190,6 +190,23 @@ def test_a_table_of_events_has_times_ops_and_graphs(thalweg: Commands) -> None:
     assert (first["at"], first["op"], first["format"]) == ("1970-01-01T00:00:00.001Z", "insert", "nq")
 
 
+def test_rows_are_converted_with_a_mapping_which_is_no_output(thalweg: Commands) -> None:
+    (thalweg.folder / "in.csv").write_text("at,who,v\n5,a,1\n7,b,2\n")
+    rule = "mappings: {r: {s: 'http://ex/$(who)', po: [['http://ex/v', $(v)]]}}\n"
+    (thalweg.folder / "m.yml").write_text(f"{rule}event: {{time: $(at), format: epoch-ms}}\n")
+    done = thalweg("convert", "in.csv", "out.tsv", "--mapping", "m.yml")
+    assert done.code == 0, done.err
+    rows = (thalweg.folder / "out.tsv").read_text().splitlines()
+    assert rows[1].split("\t") == ["1970-01-01T00:00:00.005Z", "+", "", f"<{EX}a>", f"<{EX}v>", '"1"']
+    assert (
+        thalweg("check", "in.csv", "--mapping", "m.yml").out.splitlines()[1]
+        == "  2 statements; 3 IRIs, 2 literals"
+    )
+    done = thalweg("convert", "in.csv", "m.yml", "--mapping", "m.yml", "--force", "--out-format", "nt")
+    assert (done.code, "would overwrite" in done.err) == (2, True)
+    assert thalweg("convert", "in.csv", "out.nt").code == 2
+
+
 def test_what_is_lost_is_said(thalweg: Commands) -> None:
     (thalweg.folder / "in.nq").write_text(quads(1))
     done = thalweg("convert", "in.nq", "out.nt")
