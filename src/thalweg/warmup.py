@@ -123,7 +123,10 @@ def main() -> None:
         quads.write_text(
             stamp + "".join(t.replace(" .\n", " <urn:g> .\n") for t in triples), encoding="utf-8"
         )
+        turtle = Path(name) / "c.ttl"
+        turtle.write_text("@prefix : <urn:> . :a :p :b , [ :q ( 1 ) ] . ( :c ) :p 'x' .", encoding="utf-8")
         for path, options in (
+            (turtle, RunOptions()),
             (plain, RunOptions()),
             (plain, RunOptions(per_event=3, blank_nodes="stable")),
             (quads, RunOptions()),
