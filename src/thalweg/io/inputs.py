@@ -10,7 +10,7 @@ from glob import glob, has_magic
 from thalweg.errors import UsageError
 from thalweg.io.live import STDIN, is_live
 from thalweg.options import RunOptions
-from thalweg.rdf.formats import find_format, readable_suffixes
+from thalweg.rdf.formats import found_in_folder, readable_suffixes
 from thalweg.rdf.mapping import Mapping as RowMapping
 
 _QUERY_SUFFIXES = (".rq", ".sparql", ".rspql")
@@ -118,7 +118,7 @@ def readable(name: str, options: RunOptions | None = None) -> bool:
     """
     named = options is not None and options.format is not None
     rows = options is not None and options.mapping is not None
-    return not hidden(name) and (named or find_format(name, rows=rows) is not None)
+    return not hidden(name) and (named or found_in_folder(name, rows=rows))
 
 
 def hidden(name: str) -> bool:

@@ -328,6 +328,17 @@ def find_format(path: str | Path, *, rows: bool = False) -> Format | None:
     return next((format for format in known if suffix in format.suffixes), None)
 
 
+def found_in_folder(name: str, *, rows: bool = False) -> bool:
+    """Whether a file of a folder is read by its name (`find_format`).
+
+    `.jsonl` is not, for answers and quarantines are called so, too.
+
+    >>> found_in_folder("a.nt"), found_in_folder("a.jsonl.gz"), found_in_folder("a.ndjson")
+    (True, False, True)
+    """
+    return find_format(name, rows=rows) is not None and not without_compression(name).endswith(".jsonl")
+
+
 def format_of(path: str | Path, *, rows: bool = False) -> Format:
     """The format that a file's name stands for (`find_format`); a name without one is refused.
 

@@ -16,7 +16,7 @@ from typing import Any
 from thalweg.errors import UsageError
 from thalweg.lines import first_end, last_end
 from thalweg.rdf.compression import compression_of
-from thalweg.rdf.formats import Format, find_format, format_named
+from thalweg.rdf.formats import Format, find_format, format_named, found_in_folder
 
 VERSION = 1
 _BLOCK = 1 << 16
@@ -141,7 +141,11 @@ def _walk(folder: str, prefix: str, syntax: str | None) -> Iterator[Found]:
                 continue
             if entry.is_dir():
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", syntax)
-            elif format_for(entry.name, syntax) is not None:
+            elif (
+                found_in_folder(entry.name, rows=syntax is not None)
+                if syntax in (None, BY_SUFFIX)
+                else format_for(entry.name, syntax) is not None
+            ):
                 try:
                     stat = entry.stat()
                 except FileNotFoundError:  # gone between the listing and here
