@@ -218,5 +218,5 @@ def test_the_command_reads_all_files_of_a_folder_as_the_format_that_it_is_given(
     refused = thalweg("run", "all.rq", "--stream", f"{S}=data", "--format", "ttl")
     assert (refused.code, refused.lines) == (
         2,
-        [f"format is one of {', '.join(FORMATS)}, not 'ttl'"],
+        [f"format is one of {', '.join(FORMATS)}, not 'ttl'; did you mean turtle?"],
     )
