@@ -161,7 +161,8 @@ class ContinuousQuery:
         if self._asked is None:
             self._asked = snapshot_query(self.query)
         found = present_answer(self.streamset, self.view, self._asked, self._arena)
-        return Rows.of(self.rows(found), self._columns, of_answer=True)
+        columns = self.query.columns[: found.ids.shape[1] or None]  # it has no ranks
+        return Rows.of(self.rows(found), columns, of_answer=True)
 
     def to_arrow(self, *, terms: bool = False) -> pa.Table:
         """The present answer as a table of Arrow; `poll().to_arrow()` has the changes."""
@@ -242,20 +243,19 @@ class ContinuousQuery:
         Where some row leaves a variable unbound (its id is 0), the text is None.
         """
         arena, count = self._arena, len(delta)
+        names = self.names[: delta.ids.shape[1]]  # the present answer has no ranks
         if delta.ids.all():
             texts = arena.texts(delta.ids.T)
-            columns = {
-                name: texts[place * count : (place + 1) * count] for place, name in enumerate(self.names)
-            }
+            columns = {name: texts[place * count : (place + 1) * count] for place, name in enumerate(names)}
         else:
-            columns = {name: self._column(delta.ids[:, place]) for place, name in enumerate(self.names)}
+            columns = {name: self._column(delta.ids[:, place]) for place, name in enumerate(names)}
         columns |= {name: [text] * count for name, text in self.fixed.items()}
         graphs: list[str | None] = [None] * count
         if self.query.per_event:
             named = np.flatnonzero(delta.graph)
             for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
                 graphs[place] = text
-        return {name: columns[name] for name in self.query.columns}, graphs
+        return {name: columns[name] for name in self.query.columns if name in columns}, graphs
 
     def _column(self, ids: Ints) -> list[str]:
         if ids.all():

@@ -68,6 +68,21 @@ CASES = {
     "graph of what comes": made(f"<http://ex/all> {P} ?x", CHAIN, operator="ISTREAM"),
     "graph of one triple": made(f"<http://ex/all> {P} <http://ex/all>", CHAIN, "[RANGE 3]"),
     "graph of each event": made(f"?x {P} [ {Q} ?y ]", "?x ?p ?y . ?x ?p ?x", "[NOW]"),
+    "groups": asked(CHAIN, what="?y (COUNT(*) AS ?n) (MIN(?x) AS ?a) (GROUP_CONCAT(?z) AS ?all)")
+    + " GROUP BY ?y",
+    "groups of an optional": asked(
+        f"?x {P} ?y OPTIONAL {{ ?x {Q} ?z }}", what="?x (COUNT(DISTINCT ?z) AS ?n)"
+    )
+    + " GROUP BY ?x HAVING (COUNT(?z) < 3)",
+    "one group": asked(CHAIN, "[RANGE 30 STEP 10]", "(COUNT(*) AS ?n) (MAX(?y) AS ?m)"),
+    "groups in steps": asked(CHAIN, "[RANGE 30 STEP 10]", "?x (COUNT(*) AS ?n)", "RSTREAM") + " GROUP BY ?x",
+    "graph of groups": made(
+        f"?x {Q} ?n", f"{{ SELECT ?x (COUNT(?y) AS ?n) WHERE {{ ?x {P} ?y }} GROUP BY ?x }}"
+    ),
+    "top groups": asked(CHAIN, what="?y (COUNT(*) AS ?n)") + " GROUP BY ?y ORDER BY DESC(?n) LIMIT 3",
+    "top rows in steps": asked(CHAIN, "[RANGE 30 STEP 10]", "?x ?z", "RSTREAM")
+    + " ORDER BY DESC(?y) ?x LIMIT 5 OFFSET 1",
+    "top rows of each event": asked("?x ?p ?y", "[NOW]", "?x ?y") + " ORDER BY ?y LIMIT 2",
     "two streams": (
         f"SELECT * FROM NAMED WINDOW <http://ex/w1> ON <{S}> [RANGE 40 STEP 20] "
         f"FROM NAMED WINDOW <http://ex/w2> ON <{T}> [RANGE 30 STEP 20] "

@@ -21,6 +21,7 @@ from thalweg.algebra.nodes import (
     Minus,
     Node,
     Project,
+    Slice,
     Union,
     leaves,
     spine,
@@ -107,6 +108,6 @@ def replace_patterns_of_empty_queries(root: Node) -> Node:
         match node:
             case Construct():
                 result = replace(node, input=result, template=())
-            case Project() | Distinct() | Ask():
+            case Project() | Distinct() | Slice() | Ask():
                 result = replace(node, input=result)
     return result

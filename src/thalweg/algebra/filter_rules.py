@@ -18,6 +18,7 @@ from thalweg.algebra.nodes import (
     LeftJoin,
     Minus,
     Node,
+    OrderBy,
     Project,
     Union,
     transform,
@@ -158,7 +159,7 @@ def _pushed(node: Filter) -> Node:
             # All solutions of a group have the same keys.
             if used and used.issubset(below.keys):
                 return replace(below, input=over(below.input))
-        case Project() | Distinct():
+        case Project() | Distinct() | OrderBy():
             # Inside EXISTS the condition may use variables of the outer group, which a sub-SELECT does not see.
             if used.issubset(scope_of(below).possible):
                 return replace(below, input=over(below.input))

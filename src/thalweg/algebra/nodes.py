@@ -231,6 +231,23 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderBy:
+    """The solutions of the input in the order of variables; each has whether it descends."""
+
+    input: Node
+    conditions: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """So many solutions of the input, after the first `offset`, in their order, made total by their texts."""
+
+    input: Node
+    offset: int = 0
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One solution that binds nothing, while the input has some."""
 
@@ -259,7 +276,21 @@ class Construct:
 
 
 Leaf = Bgp | Values
-Unary = Filter | Extend | Fixed | Empty | Closure | ZeroLength | Project | Distinct | Group | Ask | Construct
+Unary = (
+    Filter
+    | Extend
+    | Fixed
+    | Empty
+    | Closure
+    | ZeroLength
+    | Project
+    | Distinct
+    | Group
+    | OrderBy
+    | Slice
+    | Ask
+    | Construct
+)
 Node = Leaf | Unary | Join | LeftJoin | Union | Minus | Exists
 N = TypeVar("N", bound=Node)
 

@@ -18,7 +18,9 @@ from thalweg.algebra.nodes import (
     Group,
     LeftJoin,
     Node,
+    OrderBy,
     Project,
+    Slice,
     Values,
     ZeroLength,
     children,
@@ -66,7 +68,7 @@ def show(query: Query) -> str:
 def _body(root: Node) -> Node:
     """The tree below the form of the answer."""
     for node in spine(root):
-        if not isinstance(node, Construct | Ask | Distinct | Project):
+        if not isinstance(node, Construct | Ask | Distinct | Project | Slice):
             return node
         if isinstance(node, Project):
             return node.input
@@ -111,6 +113,13 @@ def describe(node: Node) -> str:
             return f"Zero length from {Var(node.subject)} to {Var(node.object)}"
         case Project():
             return name + "".join(f" ?{variable}" for variable in node.names)
+        case OrderBy():
+            return name + "".join(
+                f" DESC({Var(key)})" if down else f" {Var(key)}" for key, down in node.conditions
+            )
+        case Slice():
+            limit = "all" if node.limit is None else f"{node.limit:,}"
+            return f"{name} {limit} rows" + (f" after {node.offset:,}" if node.offset else "")
         case Group():
             keys = " ".join(str(Var(key)) for key in node.keys) or "nothing"
             return f"{name} by {keys}" + "".join(f", {one}" for _, one in node.aggregates)

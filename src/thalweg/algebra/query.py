@@ -16,6 +16,7 @@ from thalweg.algebra.nodes import (
     Empty,
     Fixed,
     Node,
+    OrderBy,
     Project,
     depth_of,
     is_flat,
@@ -32,6 +33,8 @@ T = TypeVar("T")
 _SHALLOW = 20
 """Nested nodes that any stack has room for; each becomes several operators, and each of these takes several frames."""
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
+RANK = "rank"
+"""The column of a row's place in the order of the answer, from 1 on."""
 LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL")
 
 
@@ -153,9 +156,21 @@ class Query:
         return tuple(dict.fromkeys(name for pattern in self.patterns for name in pattern.variables))
 
     @cached_property
+    def ranked(self) -> bool:
+        """Whether rows are emitted in the order that the query asks for, each with its rank."""
+        whole = self.per_event or self.operator == "RSTREAM"
+        return (
+            whole
+            and not isinstance(self.root, Ask | Construct)
+            and self.empty is None
+            and self._first(OrderBy) is not None
+            and RANK not in scope_of(self.root).possible
+        )
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names of what a row of the answer binds, in order."""
-        return scope_of(self.root).possible
+        return (*scope_of(self.root).possible, *([RANK] if self.ranked else []))
 
     @cached_property
     def doubts(self) -> tuple[str, ...]:

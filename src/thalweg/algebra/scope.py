@@ -22,7 +22,9 @@ from thalweg.algebra.nodes import (
     LeftJoin,
     Minus,
     Node,
+    OrderBy,
     Project,
+    Slice,
     Union,
     Values,
     ZeroLength,
@@ -66,7 +68,7 @@ def scope_of(node: Node) -> Scope:
             possible = tuple(name for name, values in listed if any(value is not None for value in values))
             certain = {name for name, values in listed if all(value is not None for value in values)}
             return Scope(possible, frozenset(certain.intersection(possible)))
-        case Filter() | Distinct() | Empty():
+        case Filter() | Distinct() | Empty() | OrderBy() | Slice():
             return scope_of(node.input)
         case Minus() | Exists():
             left = scope_of(node.left)

@@ -303,3 +303,114 @@ def in_order(nodes, cells, root, path, places):
         written += 1
         node = _cell(nodes_at, cells, node, RIGHT)
     return written
+
+
+@njit(cache=True, nogil=True)
+def _rank(nodes, cells, root, probe, conditions, descending, width, slots_at, last, log_at):
+    """How many rows of a tree come before the row at an address."""
+    before = np.int64(0)
+    node = root
+    while node >= 0:
+        order = compare(
+            probe,
+            nodes + 8 * (node * cells + KEY),
+            conditions,
+            descending,
+            width,
+            slots_at,
+            last,
+            log_at,
+        )
+        left = _cell(nodes, cells, node, LEFT)
+        if order <= 0:
+            if order == 0:
+                return before + _total(nodes, cells, left)
+            node = left
+        else:
+            before += _total(nodes, cells, left) + _cell(nodes, cells, node, COUNT)
+            node = _cell(nodes, cells, node, RIGHT)
+    return before
+
+
+@njit(cache=True, nogil=True)
+def _select(nodes, cells, root, rank):
+    """The node of the row of a rank, which the tree has."""
+    node = root
+    while True:
+        left = _cell(nodes, cells, node, LEFT)
+        below = _total(nodes, cells, left)
+        if rank < below:
+            node = left
+            continue
+        rank -= below
+        count = _cell(nodes, cells, node, COUNT)
+        if rank < count:
+            return node
+        rank -= count
+        node = _cell(nodes, cells, node, RIGHT)
+
+
+@njit(cache=True, nogil=True)
+def step(
+    times, weights, probes, root, conditions, descending, width, low, high,
+    nodes, head, path, arena_slots, arena_log, out_times, out_weights, out_rows, start,
+):  # fmt: skip
+    """Takes changes of rows from `start` on; writes what enters and leaves the ranks from `low` to below `high`.
+
+    The law: the rows with these ranks, before and after each copy of a row, differ by what is written. Answers where it
+    stopped for want of room in the output, the root, and how many rows were written. There must be room for the nodes.
+    """
+    nodes_at, cells = np.int64(nodes.ctypes.data), np.int64(nodes.shape[1])
+    head_at, path_at = np.int64(head.ctypes.data), np.int64(path.ctypes.data)
+    probes_at, size = np.int64(probes.ctypes.data), np.int64(probes.shape[1])
+    texts_at, last = np.int64(arena_slots.ctypes.data), np.int64(arena_slots.size // 2 - 1)
+    log_at = np.int64(arena_log.ctypes.data)
+    first = KEY + CONDITION * conditions
+    written = np.int64(0)
+    room = np.int64(out_times.size)
+    for k in range(start, times.size):
+        probe = probes_at + 8 * k * size
+        weight = np.int64(weights[k])
+        sign = np.int64(1) if weight > 0 else np.int64(-1)
+        if written + 2 * abs(weight) > room and written > 0:
+            return k, root, written
+        rank = np.int64(high)
+        if high > low:
+            rank = _rank(nodes_at, cells, root, probe, conditions, descending, width, texts_at, last, log_at)
+        if rank >= high:
+            root = add(
+                nodes_at, cells, head_at, path_at, root, probe, weight, conditions, descending, width, texts_at,
+                last, log_at,
+            )  # fmt: skip
+            continue
+        for _ in range(abs(weight)):
+            total = _total(nodes_at, cells, root)
+            # The row that moves over the upper end, and the one that moves over the lower end, or is there itself.
+            over = np.int64(-1)
+            if sign > 0 and total >= high:
+                over = _select(nodes_at, cells, root, high - 1)
+            elif sign < 0 and total > high:
+                over = _select(nodes_at, cells, root, high)
+            under = np.int64(-1)
+            if rank < low:
+                if sign > 0 and total >= low:
+                    under = _select(nodes_at, cells, root, low - 1)
+                elif sign < 0 and total > low:
+                    under = _select(nodes_at, cells, root, low)
+            for which in range(2):
+                node = over if which == 0 else under
+                if node < 0 and (which == 0 or rank < low):
+                    continue
+                out_times[written] = times[k]
+                out_weights[written] = -sign if which == 0 else sign
+                for c in range(width):
+                    if node >= 0:
+                        out_rows[written, c] = load64(nodes_at, node * cells + first + c)
+                    else:
+                        out_rows[written, c] = load64(probe, CONDITION * conditions + c)
+                written += 1
+            root = add(
+                nodes_at, cells, head_at, path_at, root, probe, sign, conditions, descending, width, texts_at,
+                last, log_at,
+            )  # fmt: skip
+    return np.int64(times.size), root, written

@@ -41,9 +41,12 @@ class Grouping:
         return Variable(name)
 
     def name_columns(
-        self, columns: list[tuple[str, Expression, T]], conditions: list[tuple[Expression, T]]
-    ) -> tuple[list[tuple[str, Expression, T]], list[tuple[Expression, T]]]:
-        """Gives an aggregate that is a column of its own the column's name; the other columns, and the conditions."""
+        self,
+        columns: list[tuple[str, Expression, T]],
+        conditions: list[tuple[Expression, T]],
+        order: list[tuple[Expression, T]],
+    ) -> tuple[list[tuple[str, Expression, T]], list[tuple[Expression, T]], list[tuple[Expression, T]]]:
+        """Gives an aggregate that is a column of its own the column's name; the other columns, conditions and order."""
         names: dict[str, str] = {}
         for name, expression, _ in columns:
             if isinstance(expression, Variable) and expression.name in self.aggregates:
@@ -54,6 +57,7 @@ class Grouping:
         return (
             [(name, substitute(one, new), tree) for name, one, tree in columns if name not in named],
             [(substitute(one, new), tree) for one, tree in conditions],
+            [(substitute(one, new), tree) for one, tree in order],
         )
 
     def node(self, below: Node, marked: Callable[[Node, Expression], tuple[Node, Expression]]) -> Node:

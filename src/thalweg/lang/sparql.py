@@ -24,7 +24,9 @@ from thalweg.algebra.nodes import (
     LeftJoin,
     Minus,
     Node,
+    OrderBy,
     Project,
+    Slice,
     Union,
     Values,
 )
@@ -41,10 +43,7 @@ from thalweg.lang.names import Prologue
 from thalweg.lang.patterns import PatternReader, joined
 from thalweg.lang.text import QueryText
 
-_MODIFIERS = {
-    "orderby": "ORDER BY",
-    "limitoffset": "LIMIT or OFFSET",
-}
+_MOST_CONDITIONS = 60
 _OF_EVENT = {
     "NOW": expressions.EVENT_TIME,
     "urn:thalweg:eventTime": expressions.EVENT_TIME,
@@ -102,8 +101,10 @@ class QueryReader:
         if tree.name == "ConstructQuery":
             return self._construct(tree)
         if tree.name == "AskQuery":
-            self._refuse_modifiers(tree)
-            return Ask(self._modified(self._group(tree.where, self.default), tree, [], self.default))
+            node = self._modified(self._group(tree.where, self.default), tree, [], self.default)
+            return Ask(
+                self._sliced(Project(node, tuple(visible(node))), tree) if "limitoffset" in tree else node
+            )
         return self._select(tree, self.default)
 
     def arrivals(self) -> list[Source]:
@@ -116,13 +117,7 @@ class QueryReader:
 
     # The forms of a query
 
-    def _refuse_modifiers(self, tree: CompValue) -> None:
-        for key, construct in _MODIFIERS.items():
-            if key in tree:
-                self.query.refuse(f"{construct} is not supported yet", tree[key].at)
-
     def _select(self, tree: CompValue, source: int | None) -> Node:
-        self._refuse_modifiers(tree)
         below = self._group(tree.where, source)
         known, names = set(scope_of(below).possible), list[str]()
         made: list[tuple[str, CompValue]] = []
@@ -140,10 +135,18 @@ class QueryReader:
             names = visible(node)
         node = Project(node, tuple(dict.fromkeys(names)))
         # REDUCED permits to remove duplicates, and does not ask for it.
-        return Distinct(node) if str(tree.modifier or "").upper() == "DISTINCT" else node
+        node = Distinct(node) if str(tree.modifier or "").upper() == "DISTINCT" else node
+        return self._sliced(node, tree)
+
+    def _sliced(self, node: Node, tree: CompValue) -> Node:
+        """The solutions that LIMIT and OFFSET leave."""
+        if "limitoffset" not in tree:
+            return node
+        limit, offset = tree.limitoffset.limit, tree.limitoffset.offset
+        start = 0 if offset is None else int(offset)
+        return Slice(node, start, None if limit is None else int(limit))
 
     def _construct(self, tree: CompValue) -> Node:
-        self._refuse_modifiers(tree)
         node = self._modified(self._group(tree.where, self.default), tree, [], self.default)
         runs = list(tree.template or ())
         if tree.where.name == _SHORT:
@@ -152,25 +155,32 @@ class QueryReader:
         made = dict.fromkeys(name for triple in template for name in triple.variables)
         # A blank node of the template is distinguished by all that a solution shows.
         names = visible(node) if any(Var(name).anonymous for name in made) else list(made)
+        if "limitoffset" in tree:  # which solutions they are is decided by all that a solution shows
+            node = self._sliced(Project(node, tuple(visible(node))), tree)
         return Construct(Project(node, tuple(names)), template)
 
     def _with_values(self, node: Node, tree: CompValue) -> Node:
         return joined([node, self._values(tree.valuesClause)]) if tree.valuesClause is not None else node
 
-    # Modifiers (18.2.4 and 18.2.5): groups, HAVING, VALUES, expressions of SELECT
+    # Modifiers (18.2.4 and 18.2.5): groups, HAVING, VALUES, expressions of SELECT, ORDER BY
 
     def _modified(
         self, node: Node, tree: CompValue, made: Sequence[tuple[str, CompValue]], source: int | None
     ) -> Node:
         """The solutions of a query's group with its groups, conditions on them, and new columns."""
         outer, self._grouping = self._grouping, None
-        places = [*(tree[key] for key in ("having",) if key in tree), *(column for _, column in made)]
+        modifiers = (tree[key] for key in ("having", "orderby") if key in tree)
+        places = [*modifiers, *(column for _, column in made)]
         if "groupby" in tree or any(map(has_aggregate, places)):
             node, self._grouping = self._grouped(node, tree, source)
         conditions = [
             (self._of_group(one, one.at), one) for one in (tree.having.condition if "having" in tree else ())
         ]
         columns = [(name, self._of_group(column.expr, column.at, made), column) for name, column in made]
+        order = [
+            (self._of_group(one.expr, one.at, made), one)
+            for one in (tree.orderby.condition if "orderby" in tree else ())
+        ]
         if self._grouping is not None:
             grouping, self._grouping = self._grouping, None
             for column in tree.projection or ():
@@ -179,7 +189,7 @@ class QueryReader:
             if tree.name == "SelectQuery" and tree.projection is None:
                 self.query.fail("SELECT * cannot stand with GROUP BY: name the keys and aggregates", tree.at)
             if tree.valuesClause is None:
-                columns, conditions = grouping.name_columns(columns, conditions)
+                columns, conditions, order = grouping.name_columns(columns, conditions, order)
             node = grouping.node(
                 node, lambda below, one: self._marked(below, one, self._groups(one, source), source)
             )
@@ -192,7 +202,20 @@ class QueryReader:
             node, expression = self._marked(node, expression, self._groups(expression, source), source)
             node = Extend(node, name, expression)
         self._grouping = outer
-        return node
+        return self._ordered(node, order, source) if order else node
+
+    def _ordered(self, node: Node, order: Sequence[tuple[Expression, CompValue]], source: int | None) -> Node:
+        """The solutions in the order of conditions, whose values they have."""
+        conditions: dict[str, bool] = {}
+        for expression, one in order:
+            name = expression.name if isinstance(expression, Variable) else f"_:({expression})"
+            if not isinstance(expression, Variable) and name not in scope_of(node).possible:
+                node, expression = self._marked(node, expression, self._groups(expression, source), source)
+                node = Extend(node, name, expression)
+            conditions.setdefault(name, str(one.order or "").upper() == "DESC")
+        if len(conditions) > _MOST_CONDITIONS:
+            self.query.refuse(f"ORDER BY has more than {_MOST_CONDITIONS} conditions", order[0][1].at)
+        return OrderBy(node, tuple(conditions.items()))
 
     def _grouped(self, node: Node, tree: CompValue, source: int | None) -> tuple[Node, Grouping]:
         """The solutions with the keys of GROUP BY."""

@@ -14,6 +14,7 @@ from thalweg.expressions.values import FALSE, TRUE
 from thalweg.operators.closure import ClosureRows
 from thalweg.operators.cogroup import CoGroupRows
 from thalweg.operators.groups import GroupRows
+from thalweg.operators.ordering import OrderedRows, SliceRows
 from thalweg.operators.rows import (
     CompatibleRows,
     ComputeRows,
@@ -180,6 +181,9 @@ def operator_of(node: Physical, query: Query, arena: Arena, limits: Limits) -> O
             )
         case physical.Distinct():
             return DistinctRows(width)
+        case physical.Slice():
+            rows = OrderedRows(node.order.conditions, node.order.ties, arena, lead=node.lead)
+            return SliceRows(rows, node.offset, node.limit)
         case physical.Group():
             return GroupRows(node.key, node.aggregates, arena, implicit=node.start is not None)
         case physical.Template():

@@ -122,6 +122,11 @@ class Pipeline:
         return all(operator.replayable for operator in self._operators)
 
     @property
+    def lead(self) -> int:
+        """How many columns of the plan are of the event, and not of rows."""
+        return self._lead
+
+    @property
     def plain(self) -> bool:
         """Whether solutions are rows of the answer as they are."""
         return self._plain and not self._stages

@@ -20,7 +20,9 @@ from thalweg.errors import DataError, LimitError
 from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_EVENT, OUT_FROM, OUT_GRAPH
 from thalweg.kernels.times import NO_TIME
+from thalweg.operators.ordering import OrderedRows
 from thalweg.operators.pipeline import Pipeline
+from thalweg.operators.ranking import Ranking
 from thalweg.operators.runs import in_time_order, runs
 from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
@@ -334,7 +336,11 @@ class RelationView(View):
 
     def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
         super().__init__(query, arena, limits)
-        self._answer = CountedRows(self.width)
+        self._kept = self.width
+        self._ranking = Ranking(query, arena, self._pipeline.lead) if query.ranked else None
+        self._answer = self._no_rows()
+        if self._ranking is not None:
+            self.width = self._ranking.width
         windows = [w for w in (source.seen for source in query.sources) if isinstance(w, Range | Count)]
         self._report_times = [w.report_times for w in windows if w.report_times is not None]
         # How long an answer can live without a further triple; None: for ever.
@@ -343,6 +349,9 @@ class RelationView(View):
         self._reports_empty = query.reports_empty
         self._ticks: deque[int] = deque()
         self._reported = NO_TIME
+
+    def _no_rows(self) -> CountedRows | OrderedRows:
+        return CountedRows(self._kept) if self._ranking is None else self._ranking.rows()
 
     def tick(self, reports: Ints) -> None:
         """Takes the instants at which a window by count is reported."""
@@ -427,6 +436,9 @@ class RelationView(View):
         rows, counts = self._answer.content()
         self._reported = at
         if len(rows):
+            if self._ranking is not None:
+                rows = self._ranking.ranked(np.repeat(rows, counts, axis=0))
+                counts = np.ones(len(rows), np.int64)
             self._show(Changes(np.full(len(rows), at, np.int64), counts, rows))
         elif self._reports_empty:
             self._emit(Delta.marker(at, 0, self.width))
@@ -434,7 +446,7 @@ class RelationView(View):
     def clear(self) -> None:
         """Lets go of everything: nobody will ask any more."""
         super().clear()
-        self._answer = CountedRows(self.width)
+        self._answer = self._no_rows()
         self._ticks.clear()
 
     def give_back(self, spare: int = 0) -> bool:
@@ -478,11 +490,14 @@ class EventView(View):
 
     def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
         super().__init__(query, arena, limits)
+        self._ranking = Ranking(query, arena, self._pipeline.lead) if query.ranked else None
+        if self._ranking is not None:
+            self.width = self._ranking.width
         self._parts: list[tuple[int, Spans]] = []
 
     def step(self, spans: Spans, leaf: int = 0) -> None:
         """Takes solutions. Where operators need all of an event, they wait: an event may come in parts."""
-        if self._pipeline.plain:
+        if self._pipeline.plain and self._ranking is None:
             rows = spans.bindings[:, : self.width].copy()
             one = np.ones(len(spans), np.int64)
             self._emit(Delta(spans.begin.copy(), one, spans.graph.copy(), spans.event.copy(), rows))
@@ -500,6 +515,8 @@ class EventView(View):
             return
         parts, self._parts = self._parts, []
         event, rows = self._pipeline.event_rows(parts)
+        if self._ranking is not None:
+            event, rows = self._in_order(self._ranking, event, rows)
         # The time and the graph of each event.
         known = np.concatenate([spans.cells[:, [OUT_EVENT, OUT_FROM, OUT_GRAPH]] for _, spans in parts])
         known = known[np.unique(known[:, 0], return_index=True)[1]]
@@ -507,6 +524,15 @@ class EventView(View):
         order = np.argsort(begin, kind="stable")
         one = np.ones(len(order), np.int64)
         self._emit(Delta(begin[order], one, graph[order], event[order], rows[order]))
+
+    @staticmethod
+    def _in_order(ranking: Ranking, event: Ints, rows: Ints) -> tuple[Ints, Ints]:
+        """The rows of each event in their order, with their ranks."""
+        listed = ranking.rows(apart=True)
+        listed.add(np.ones(len(rows), np.int64), np.concatenate([event[:, None], rows], axis=1))
+        found, counts = listed.content()
+        found = np.repeat(found, counts, axis=0)
+        return found[:, 0], ranking.ranked(found[:, 1:], found[:, 0])
 
     def live_ids(self) -> list[Ints]:
         """The term ids of rows that wait for a poll, and of the solutions of events that wait."""

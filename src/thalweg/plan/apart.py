@@ -212,9 +212,8 @@ class Apart:
                     "MINUS or BIND inside EXISTS cannot use a variable of the outer group: rename it",
                     source="query",
                 )
-        if isinstance(
-            node, Bgp | nodes.Closure | nodes.ZeroLength | nodes.Project | nodes.Distinct | nodes.Empty
-        ):
+        alone = Bgp, nodes.Closure, nodes.ZeroLength, nodes.Project, nodes.Distinct, nodes.Slice, nodes.Empty
+        if isinstance(node, alone):
             right = self._compiler.compile(place)
             too = scope_of(node).certain
             return self.join(base, sure, right, too), sure | too

@@ -41,10 +41,12 @@ from thalweg.plan.physical import (
     Group,
     Leaf,
     Merge,
+    Order,
     Physical,
     Plan,
     Scan,
     Select,
+    Slice,
     Template,
     arranged,
     walk,
@@ -115,6 +117,7 @@ class _Compiler:
         self.leaves: dict[Leaf, int] = {}
         self.lead: tuple[str, ...] = (EVENT, *used_of_event(query.root)) if query.per_event else ()
         self.apart = Apart(self)
+        self._conditions: tuple[tuple[str, bool], ...] = ()
 
     def plan(self) -> Plan:
         """The plan."""
@@ -125,6 +128,7 @@ class _Compiler:
                 source="query",
             )
         root = self._flat() if self.query.flat else self._form(Place(self.query.root, 0))
+        order = self._order_of(root, self._conditions) if self.query.ranked else None
         if self.query.per_event and any(isinstance(one, Constants) for one in walk(root)):
             raise UnsupportedError(
                 "[NOW] with a part that has solutions without any triple is not supported: begin with a pattern",
@@ -136,7 +140,7 @@ class _Compiler:
                 f"a basic graph pattern of {largest:,} triple patterns is not supported: {_MOST_PATTERNS} are the most",
                 source="query",
             )
-        return _pruned(root, list(self.leaves))
+        return replace(_pruned(root, list(self.leaves)), order=order)
 
     def _flat(self) -> Physical:
         patterns = tuple(range(len(self.query.patterns)))
@@ -145,16 +149,65 @@ class _Compiler:
     def _shaped(self, node: Physical) -> Physical:
         """The form of the answer over the rows of the projection."""
         root = self.query.root
+        if self.query.ranked:
+            return node
         if isinstance(root, nodes.Construct):
             return Distinct(Template(node, root.template, (*self.lead, *TRIPLE)))
         if isinstance(root, nodes.Ask):
             return Distinct(arranged(node, self.lead))
-        return Distinct(node) if self.query.distinct else node
+        return Distinct(node) if self.query.distinct and self.query.flat else node
 
     def _form(self, place: Place) -> Physical:
-        while isinstance(place.node, nodes.Construct | nodes.Ask | nodes.Distinct):
+        if self.query.ranked:
+            return self._listed(place, ordered=True)
+        if isinstance(place.node, nodes.Construct | nodes.Ask):
             (place,) = place.inputs()
         return self._shaped(self.compile(place))
+
+    # Lists: the rows of a SELECT in its order
+
+    def _listed(self, place: Place, *, ordered: bool) -> Physical:
+        """The rows of a SELECT with LIMIT or ORDER BY; `ordered`: with columns behind its own that decide the order."""
+        part = distinct = None
+        if isinstance(place.node, nodes.Slice):
+            part = place.node
+            (place,) = place.inputs()
+        if isinstance(place.node, nodes.Distinct):
+            distinct = place.node
+            (place,) = place.inputs()
+        shown = (*self.lead, *scope_of(place.node).possible)
+        if isinstance(place.node, nodes.Project):
+            (place,) = place.inputs()
+        conditions: tuple[tuple[str, bool], ...] = ()
+        if isinstance(place.node, nodes.OrderBy):
+            conditions = place.node.conditions
+            (place,) = place.inputs()
+        node = self.compile(place)
+        # What nothing binds decides nothing.
+        conditions = tuple((name, down) for name, down in conditions if name in node.names)
+        hidden = tuple(name for name, _ in conditions if name not in shown)
+        if distinct is not None and hidden:
+            raise UnsupportedError(
+                f"SELECT DISTINCT with ORDER BY {Var(hidden[0])}, which it does not show, is not supported: "
+                "copies of a row may have different places. Add it to SELECT",
+                source="query",
+            )
+        node = self._narrowed(node, (*shown, *hidden))
+        if distinct is not None:
+            node = Distinct(node)
+        self._conditions = conditions
+        if part is not None:
+            order = self._order_of(node, conditions)
+            node = Slice(node, order, part.offset, part.limit, len(self.lead))
+        return node if ordered else arranged(node, shown)
+
+    def _order_of(self, node: Physical, conditions: tuple[tuple[str, bool], ...]) -> Order:
+        """An order by conditions, then by the texts of columns by their names, those of the answer first."""
+        place = {name: k for k, name in enumerate(node.names)}
+        shown = set(scope_of(self.query.root).possible) if self.query.ranked else set(node.names)
+        ties = sorted(place[name] for name in node.names[len(self.lead) :])
+        ties.sort(key=lambda k: (node.names[k].startswith("_:") or node.names[k] not in shown, node.names[k]))
+        return Order(tuple((place[name], down) for name, down in conditions), tuple(ties))
 
     # Operators
 
@@ -181,6 +234,10 @@ class _Compiler:
                 return arranged(self.compile(below[0]), (*self.lead, *scope_of(node).possible))
             case nodes.Distinct():
                 return Distinct(self.compile(below[0]))
+            case nodes.Slice():
+                return self._listed(place, ordered=False)
+            case nodes.OrderBy():
+                return self.compile(below[0])
             case nodes.Group():
                 return self._grouped(node, self.compile(below[0]))
             case Union():

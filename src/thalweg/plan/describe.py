@@ -21,10 +21,12 @@ from thalweg.plan.physical import (
     Distinct,
     Expand,
     Group,
+    Order,
     Physical,
     Rename,
     Scan,
     Select,
+    Slice,
     Template,
 )
 from thalweg.rdf.arena import Arena
@@ -105,6 +107,10 @@ class Describer:
                 return (f"{name} by {columns(node.names[: node.key], 'nothing')}", *made)
             case Closure():
                 return (_paths(node),)
+            case Slice():
+                ranks = "all rows" if node.limit is None else _many(node.limit, "row")
+                after = f" after {node.offset:,}" if node.offset else ""
+                return (f"{name}: {ranks}{after}", _order(node.order, node.names))
             case Template():
                 return (f"{name} of {_many(len(node.triples), 'triple')}",)
         return (name,)
@@ -143,6 +149,11 @@ def _paths(node: Closure) -> str:
     return f"{NAMES[Closure]} of the steps of input 1: from {root}{begins} to {target}{proper}"
 
 
+def _order(order: Order, names: tuple[str, ...]) -> str:
+    keys = [f"DESC({Var(names[k])})" if down else str(Var(names[k])) for k, down in order.conditions]
+    return "in the order of " + ", ".join([*keys, "the text of the row"])
+
+
 def _inputs(node: CoGroup) -> list[str]:
     return [
         f"input {k}: {_RULES[rule]}{_added(node, one, rule)}"
@@ -167,6 +178,8 @@ def _state(node: Physical) -> str:
     """What an operator keeps between steps."""
     if isinstance(node, Distinct):
         return "state: each row with its count"
+    if isinstance(node, Slice):
+        return "state: all rows in order, each with its count"
     if isinstance(node, Group):
         return f"state by {columns(node.names[: node.key], 'one key')}: {_kept_by_groups(node)}"
     if isinstance(node, Closure):

@@ -250,6 +250,8 @@ def _output(query: Query) -> list[str]:
         what = "enters" if query.operator == "ISTREAM" else "leaves"
         how = f"{query.operator}: what {what} at each instant, once the instant is complete"
     lines = [f"template   {triple}" for triple in query.template or ()]
+    if query.ranked:
+        how += "; rows in the order of the query, with their ranks"
     lines.append(f"output     {distinct}{shown}; {how}")
     if query.output is not None:
         lines.append(f"as stream  <{query.output}>")

@@ -23,6 +23,7 @@ from thalweg.plan.physical import (
     Plan,
     Rename,
     Scan,
+    Slice,
     Template,
     inputs_of,
     walk,
@@ -31,6 +32,7 @@ from thalweg.plan.physical import (
 _TABLE = "a part of the query has solutions without any triple, which only one shard may have"
 _ONE_GROUP = "there is one group of all rows, which only one shard may have"
 _CLOSURE = "a path with + or * may go over all triples of its predicates, which only one shard has"
+_RANKED = "ranks are counted over all rows, which only one shard has"
 _APART = "the parts of the query have no variable in common"
 _NO_KEY = "there is no variable by which all rows that belong together meet"
 _NOT_SHOWN = "no variable that all parts of the query bind is in the answer"
@@ -46,6 +48,8 @@ class _NotTogetherError(Exception):
 def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ...], str]:
     """Those of some variables that may have a share in the plan of a query; where there are none, the reason."""
     plan = plan_of(query)
+    if plan.order is not None or any(isinstance(one, Slice) for one in walk(plan.root)):
+        return (), _RANKED
     if any(isinstance(one, Group) and one.start is not None for one in walk(plan.root)):
         return (), _ONE_GROUP
     if any(isinstance(one, Constants) and one.rows for one in walk(plan.root)):

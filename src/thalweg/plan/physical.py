@@ -185,6 +185,30 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Order:
+    """An order of rows: by columns, each with whether it descends, then by the texts of all columns, `ties`."""
+
+    conditions: tuple[tuple[int, bool], ...]
+    ties: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows with some ranks in an order; rows that differ in the first `lead` columns are ranked apart."""
+
+    input: Physical
+    order: Order
+    offset: int
+    limit: int | None
+    lead: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the input."""
+        return self.input.names
+
+
+@dataclass(frozen=True)
 class Template:
     """The triples that a template makes of rows."""
 
@@ -206,6 +230,7 @@ Physical = (
     | Closure
     | Distinct
     | Group
+    | Slice
     | Template
 )
 
@@ -222,6 +247,7 @@ NAMES: dict[type, str] = {
     Closure: "closure",
     Distinct: "distinct",
     Group: "group",
+    Slice: "top-k",
     Template: "template",
 }
 """What people call the operators: in `explain` and in `Session.memory()`."""
@@ -233,6 +259,8 @@ class Plan:
 
     leaves: tuple[Leaf, ...]
     root: Physical
+    order: Order | None = None
+    """The order in which rows are emitted; columns behind those of the answer are there for it alone."""
 
 
 def inputs_of(node: Physical) -> tuple[Physical, ...]:

@@ -35,7 +35,7 @@ from thalweg.testing.syntax import Call, Const, Expression, Group, Select, Var, 
 
 __all__ = ["FEATURES", "FORMS", "algebra_questions", "algebra_streams", "algebra_triples", "wide_windows"]
 
-FORMS = ("SELECT", "expressions", "DISTINCT", "groups", "REDUCED", "ASK", "CONSTRUCT")
+FORMS = ("SELECT", "expressions", "DISTINCT", "groups", "slices", "REDUCED", "ASK", "CONSTRUCT")
 
 
 def algebra_triples(*, blanks: bool = False, dense: bool = False) -> st.SearchStrategy[Triple]:
@@ -161,6 +161,11 @@ def _shaped(
             items.append((Call("COALESCE", (Var("made0"), Const('"none"'))), "last"))
         modifier = draw(st.sampled_from(["", "", "DISTINCT"]))
         return AlgebraQuestion(read, Select(tuple(items), where, modifier), operator=operator)
+    if form == "slices":
+        maker = Maker(draw, [], frozenset(), read)
+        modifier = draw(st.sampled_from(["", "", "DISTINCT"]))
+        sliced = maker.sliced(replace(select, modifier=modifier), names or ["none"])
+        return AlgebraQuestion(read, sliced, operator=operator)
     if form == "groups":
         maker = Maker(draw, [], frozenset(), read, made=50)
         return AlgebraQuestion(read, maker.grouped(where, names or ["none"]), operator=operator)

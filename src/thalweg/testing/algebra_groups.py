@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from hypothesis import strategies as st
@@ -51,7 +51,7 @@ TEXTS = ('"a"', '"b"', '"ab"', '"a"@en')
 WINDOWS = tuple(f"http://ex/w{number}" for number in range(3))
 
 ELEMENTS = ("filter", "optional", "union", "minus", "exists", "bind", "values", "subselect", "group")
-FEATURES = (*ELEMENTS, "groups", "path", "closure", "blank", "disconnected", "variable predicate")
+FEATURES = (*ELEMENTS, "groups", "slices", "path", "closure", "blank", "disconnected", "variable predicate")
 """What groups are made of beside connected triple patterns."""
 
 
@@ -159,7 +159,8 @@ class Maker:
             items = list(self.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)))
             if self.chance(30):
                 items.append((self.value(names), self.fresh(set(names))))
-        return Select(tuple(items), group, self.one("", "DISTINCT"))
+        select = Select(tuple(items), group, self.one("", "DISTINCT"))
+        return self.sliced(select, names) if "slices" in self.features and self.chance(35) else select
 
     def grouped(self, group: Group, names: Seq[str]) -> Select:
         """A SELECT with keys and aggregates."""
@@ -180,7 +181,16 @@ class Maker:
         if self.chance(25):
             least = Const(f'"{self.one(1, 2)}"^^{INTEGER}')
             having = (Call(self.one(">", ">=", "<", "="), (Aggregate("COUNT"), least)),)
-        return Select((*shown, *made), group, self.one("", "", "DISTINCT"), tuple(keys), having)
+        found = Select((*shown, *made), group, self.one("", "", "DISTINCT"), tuple(keys), having)
+        return self.sliced(found, found.names) if self.chance(30) else found
+
+    def sliced(self, select: Select, names: Seq[str]) -> Select:
+        """A SELECT with LIMIT or OFFSET, mostly with ORDER BY; of a set, by what it shows."""
+        shown = select.names if select.modifier == "DISTINCT" or select.grouped else names
+        chosen = self.draw(st.lists(st.sampled_from(shown), max_size=2, unique=True))
+        order = tuple((Var(name), self.chance(50)) for name in chosen)
+        limit = self.one(1, 1, 2, 3, 0, None)
+        return replace(select, order=order, limit=limit, offset=self.one(0, 0, 1, 2))
 
     def aggregate(self, names: Seq[str]) -> Aggregate:
         """An aggregate over a variable or a value."""

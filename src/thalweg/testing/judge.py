@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from thalweg.testing.judge_aggregates import aggregate
+from thalweg.testing.judge_aggregates import aggregate, term_key
 from thalweg.testing.judge_expressions import XSD, ExpressionError, Terms, truth
 from thalweg.testing.snapshot import Row, Triple
 from thalweg.testing.syntax import (
@@ -134,8 +135,40 @@ class Judge:
             if not isinstance(item, str):
                 rows = [self._extended(row, item[0], item[1], active) for row in rows]
         names = query.names
-        rows = [{name: row[name] for name in names if name in row} for row in rows]
-        return _distinct(rows) if query.modifier == "DISTINCT" else rows
+        if query.limit is None and not query.offset:
+            rows = [{name: row[name] for name in names if name in row} for row in rows]
+            return _distinct(rows) if query.modifier == "DISTINCT" else rows
+        return self._sliced(query, rows, names, active)
+
+    def _sliced(
+        self, query: Select, rows: list[Solution], names: Iterable[str], active: Content
+    ) -> list[Solution]:
+        """LIMIT and OFFSET: section 18.2.5. What the conditions leave open is decided by the text of the row."""
+        keyed: list[tuple[list[tuple[Any, ...]], Solution]] = []
+        for row in rows:
+            keys = []
+            for one, _ in query.order:
+                try:
+                    keys.append(term_key(self._value(one, row, active)))
+                except ExpressionError:
+                    keys.append(term_key(None))
+            keyed.append((keys, {name: row[name] for name in names if name in row}))
+        kinds = [{keys[k][0] for keys, _ in keyed} for k in range(len(query.order))]
+        if any(len(kind - {0, 1, 2}) > 1 for kind in kinds):
+            self.notes.add("order of kinds")
+        keyed.sort(key=lambda one: [one[1].get(name, "") for name in sorted(names)])
+        for k, (_, down) in reversed(list(enumerate(query.order))):
+            keyed.sort(key=lambda one: one[0][k], reverse=down)
+        if query.modifier == "DISTINCT":
+            seen: dict[frozenset[tuple[str, str]], tuple[list[tuple[Any, ...]], Solution]] = {}
+            for pair in keyed:
+                seen.setdefault(frozenset(pair[1].items()), pair)
+            keyed = list(seen.values())
+        end = len(keyed) if query.limit is None else query.offset + query.limit
+        for cut in (query.offset, end):
+            if 0 < cut < len(keyed) and keyed[cut - 1][0] == keyed[cut][0]:
+                self.notes.add("choice")
+        return [row for _, row in keyed[query.offset : end]]
 
     # Groups and aggregates: sections 18.2.4.1 and 18.5.1
 
@@ -149,7 +182,8 @@ class Judge:
         for row in rows:
             groups.setdefault(tuple(row.get(name) for name in names), []).append(row)
         made = [item[0] for item in query.items if not isinstance(item, str)]
-        asked = [one for one in walk((*made, *query.having)) if isinstance(one, Aggregate)]
+        sorted_by = [one for one, _ in query.order]
+        asked = [one for one in walk((*made, *query.having, *sorted_by)) if isinstance(one, Aggregate)]
         variables = {one: f"aggregate {k}" for k, one in enumerate(dict.fromkeys(asked))}
         result = []
         for terms, members in groups.items():
@@ -165,7 +199,8 @@ class Judge:
             item if isinstance(item, str) else (_of_group(item[0], variables), item[1])
             for item in query.items
         )
-        return replace(query, items=items), self._filtered(result, having, active)
+        order = tuple((_of_group(one, variables), down) for one, down in query.order)
+        return replace(query, items=items, order=order), self._filtered(result, having, active)
 
     def _aggregate(self, one: Aggregate, rows: list[Solution], active: Content) -> str:
         if one.argument is None:

@@ -274,6 +274,9 @@ class Select:
     modifier: str = ""
     group: tuple[str | tuple[Expression, str], ...] = ()
     having: tuple[Expression, ...] = ()
+    order: tuple[tuple[Expression, bool], ...] = ()
+    limit: int | None = None
+    offset: int = 0
 
     @property
     def grouped(self) -> bool:
@@ -290,6 +293,10 @@ class Select:
             words += ["GROUP BY", *keys]
         if self.having:
             words += ["HAVING", *(f"({condition})" for condition in self.having)]
+        if self.order:
+            words += ["ORDER BY", *(f"{'DESC' if down else 'ASC'}({one})" for one, down in self.order)]
+        words += [f"LIMIT {self.limit}"] if self.limit is not None else []
+        words += [f"OFFSET {self.offset}"] if self.offset else []
         return " ".join(words)
 
     @property

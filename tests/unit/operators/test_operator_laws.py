@@ -24,6 +24,7 @@ from thalweg.operators.building import DistinctRows, Operator
 from thalweg.operators.closure import ClosureRows
 from thalweg.operators.cogroup import CoGroupRows
 from thalweg.operators.groups import GroupRows
+from thalweg.operators.ordering import OrderedRows, SliceRows
 from thalweg.operators.rows import (
     CompatibleRows,
     ComputeRows,
@@ -37,7 +38,7 @@ from thalweg.operators.spans import Changes
 from thalweg.operators.template import Template
 from thalweg.plan.physical import Aggregation
 from thalweg.rdf.arena import Arena
-from thalweg.testing.judge_aggregates import aggregate
+from thalweg.testing.judge_aggregates import aggregate, term_key
 from thalweg.testing.judge_expressions import ExpressionError
 
 Row = tuple[str, ...]
@@ -197,6 +198,18 @@ def one_of(name: str, values: list[str], distinct: bool) -> str:
         return ""
 
 
+def first_rows(offset: int, limit: int | None, *order: tuple[int, bool]) -> Case:
+    """Some rows in the order of columns, then of texts; the same from scratch."""
+
+    def result(rows: Bag) -> Bag:
+        found = sorted((+rows).elements())
+        for column, down in reversed(order):
+            found.sort(key=lambda row: term_key(row[column]), reverse=down)
+        return Counter(found[offset : None if limit is None else offset + limit])
+
+    return Case(lambda arena: SliceRows(OrderedRows(order, (0, 1), arena), offset, limit), result)
+
+
 class Counted(GroupRows):
     """One group of all rows, since there was a row of the second input."""
 
@@ -262,6 +275,10 @@ OPERATORS = {
         lambda steps: Counter({pair[:1]: 1 for pair in closed(steps) if pair[1] == A}),
     ),
     "closure from roots": Case(lambda arena: FromRoots(), from_roots, 2),
+    "top 3": first_rows(0, 3, (1, True)),
+    "first by text": first_rows(0, 1),
+    "middle": first_rows(2, 2, (0, True), (1, False)),
+    "all but one": first_rows(1, None, (1, False)),
     "everything": cogroup("rows", "mark not", "left", "anti"),
 }
 cases = pytest.mark.parametrize("case", OPERATORS.values(), ids=OPERATORS)
