@@ -86,6 +86,8 @@ _FORMS = (
     "REGISTER DSTREAM <urn:out> AS SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} }}",
     "SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} OPTIONAL {{ ?x <urn:q> ?o }} VALUES ?x {{ 1 2 }} }}",
     "SELECT * FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} . ?x <urn:p>+ ?w . ?v (<urn:p>|<urn:q>)+ ?r }}",
+    "SELECT ?x (SUM(?y) AS ?s) (MIN(?y) AS ?m) FROM STREAM <{stream}> [RANGE 1s] WHERE {{ {body} }} "
+    "GROUP BY ?x ORDER BY ?m LIMIT 2",
 )
 _MAPPING = """
 mappings: {m: {s: "urn:x:$(a)", po: [["urn:x:p", $(a)]]}}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.answers import ContinuousQuery
-from thalweg.bench import paths, seas
+from thalweg.bench import groups, paths, seas
 from thalweg.bench.reevaluation import pyoxigraph_seconds
 from thalweg.bench.report import Report
 from thalweg.bench.workload import Cost, Encoded, best_costs, chunks, plain_query, power_of_ten, query_text
@@ -109,6 +109,8 @@ def run(
     ratios(report, streams, sizes)
     one_by_one(report, streams, sizes)
     selective(report, data, sizes)
+    groups.growth(report, sizes.widths, min(sizes.tail, 100_000))
+    groups.top(report, sizes.window, min(sizes.tail, 100_000))
     paths.measure(
         report,
         width=sizes.window,

@@ -58,6 +58,8 @@ GROUPS = {
         "latency",
         "filter of SEAS-Q2",
         "paths",
+        "groups",
+        "top k",
     },
     "dynamic": {
         "random graph, 20 % deletes",
