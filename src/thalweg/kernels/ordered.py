@@ -375,7 +375,12 @@ def step(
         if written + 2 * abs(weight) > room and written > 0:
             return k, root, written
         rank = np.int64(high)
-        if high > low:
+        inside = high > low
+        if inside and _total(nodes_at, cells, root) >= high:
+            # Most rows come behind the range: one comparison with its last row tells them.
+            bound = nodes_at + 8 * (_select(nodes_at, cells, root, high - 1) * cells + KEY)
+            inside = compare(probe, bound, conditions, descending, width, texts_at, last, log_at) <= 0
+        if inside:
             rank = _rank(nodes_at, cells, root, probe, conditions, descending, width, texts_at, last, log_at)
         if rank >= high:
             root = add(
