@@ -53,7 +53,7 @@ EVENTS = {
             json.dumps({"op": "insert", "graph": LINE + '"1" .', "format": "nt"}),
         ]
     ),
-    "jelly": f'{LINE} <http://ex/NAME/y> .\n{LINE} _:b .\n_:b {P} "1" .',
+    "jelly": f"{LINE} <http://ex/NAME/y> .\n{LINE} _:b .\n_:b {P} <http://ex/NAME/z> .",
 }
 """Formats that state events; their payloads are in test_payloads."""
 BAD = ("nt", "rdfp", "jsonl")
