@@ -53,7 +53,7 @@ class Emitted:
             assert before <= row.at, "rows come in order of time"
             assert self.settled <= row.at, f"instant {row.at} was settled: the watermark had passed it"
             assert row.at <= low, f"instant {row.at} has not come yet: the watermark is {low}"
-            self.rows.append((row.at, row.op, frozenset(row.bindings.items())))
+            self.rows.append((int(row.at), row.op, frozenset(row.bindings.items())))
             self.graphs.append(row.graph)
             before = row.at
         self.settled = low
