@@ -45,7 +45,8 @@ def test_the_judges_agree_on_queries_of_which_most_have_answers_that_change(sour
         seen.update({type(node).__name__ for node in walk(question.select.where)})
 
     ask()
-    assert counts["with rows"] > 0.6 * counts["asked"]
+    # HAVING, LIMIT and OFFSET leave nothing of many an answer.
+    assert counts["with rows"] > 0.5 * counts["asked"]
     assert sources == "now" or counts["that change"] > 0.4 * counts["asked"]
     assert counts["undecided"] < 0.05 * counts["asked"]
     assert set(seen) >= WANTED

@@ -42,7 +42,7 @@ class Rehearsal:
 
     def _encoded(self, text: bytes) -> Arrival:
         arena = Arena()
-        chunk = self._plan.reading.reader(arena, {"syntax": "nt", "source": ""}).read(text)
+        chunk = self._plan.reading.reader(arena, {"syntax": "nt", "source": "", "stream": STREAM}).read(text)
         self.statements = chunk.statements
         return Arrival(0, STREAM, 0, "", "nt", False, chunk.pack(arena))
 
