@@ -187,6 +187,9 @@ class Apart:
                 return Expand(inner, table), certain.union(table.names)
             case nodes.ZeroLength() if {node.subject, node.object}.intersection(base.names):
                 return self._zero_length(node, base, sure), sure | scope_of(node).certain
+            case nodes.Distinct() if _is_optional_path(node):
+                # Copies of a solution change nothing inside EXISTS: only its two cases matter.
+                return self._within(below[0].inputs()[0], base, sure)
             case Union():
                 found = [self._within(one, base, sure) for one in below]
                 names = tuple(dict.fromkeys(name for one, _ in found for name in one.names))
@@ -218,3 +221,11 @@ class Apart:
             too = scope_of(node).certain
             return self.join(base, sure, right, too), sure | too
         raise TypeError(f"a {type(node).__name__} stands at the top of a query only")
+
+
+def _is_optional_path(node: nodes.Distinct) -> bool:
+    """Whether a node is `path?` between two variables."""
+    match node.input:
+        case nodes.Project(input=Union(inputs=(_, nodes.ZeroLength()))):
+            return True
+    return False
