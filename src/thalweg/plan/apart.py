@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from thalweg.algebra import nodes
-from thalweg.algebra.expressions import Variable
+from thalweg.algebra.expressions import Expression, Variable, substitute, variables_of
 from thalweg.algebra.nodes import Bgp, Exists, Extend, Filter, Fixed, Join, LeftJoin, Minus, Union, Values
 from thalweg.algebra.scope import mentioned, scope_of
 from thalweg.algebra.terms import Var
@@ -26,6 +27,7 @@ from thalweg.plan.physical import (
 from thalweg.plan.tree import Place, mark_of, rule_of
 
 _RAW = "\x1fraw"  # of a left column beside the same variable of the right side
+_HIDDEN = "\x1fhidden"  # of a variable that an expression names and does not see
 _OWN = "\x1fown"  # of a column as it was before other inputs could bind it
 
 
@@ -53,7 +55,7 @@ class Apart:
         left, sure = self._compiler.compile(first), scope_of(first.node).certain
         node = place.node
         if isinstance(node, Exists):
-            return self._exists(node, left, sure, second)
+            return self._exists(node, left, sure, second, frozenset(left.names))
         right, too = self._compiler.compile(second), scope_of(second.node).certain
         if isinstance(node, Minus):
             return self._minus(left, sure, right, too)
@@ -144,9 +146,11 @@ class Apart:
 
     # EXISTS: the group is evaluated for each left row, whose variables are visible everywhere in it
 
-    def _exists(self, node: Exists, left: Physical, sure: frozenset[str], group: Place) -> Physical:
+    def _exists(
+        self, node: Exists, left: Physical, sure: frozenset[str], group: Place, outer: frozenset[str]
+    ) -> Physical:
         base, own = self._owned(left, sure)
-        found, _ = self._within(group, base, sure)
+        found, _ = self._within(group, base, sure, outer)
         rule = rule_of(node)
         names = (*left.names, mark_of(node)) if rule.startswith("mark") else left.names
         return CoGroup((left, arranged(found, own)), ("rows", rule), len(own), names)
@@ -167,8 +171,14 @@ class Apart:
         sources = tuple((k, places[0]) if k == places[1] else (k,) for k in range(len(base.names)))
         return Rename(Compatible(base, (places,)), base.names, sources)
 
-    def _within(self, place: Place, base: Physical, sure: frozenset[str]) -> tuple[Physical, frozenset[str]]:
-        """The rows of an input, each with the solutions that a group has for it; and what all of them bind."""
+    def _within(
+        self, place: Place, base: Physical, sure: frozenset[str], outer: frozenset[str]
+    ) -> tuple[Physical, frozenset[str]]:
+        """The rows of an input, each with the solutions that a group has for it; and what all of them bind.
+
+        Expressions see the variables of their own group and the `outer` ones, which EXISTS substitutes; the input may
+        also have those of groups beside it.
+        """
         node, below = place.node, place.inputs()
         match node:
             case Bgp() if not node.patterns:
@@ -176,38 +186,39 @@ class Apart:
             case Values():
                 return Expand(base, Constants(node.names, node.rows)), sure | scope_of(node).certain
             case Filter():
-                inner, certain = self._within(below[0], base, sure)
-                return Select(inner, node.condition), certain
+                inner, certain = self._within(below[0], base, sure, outer)
+                return Select(inner, _seen(node.condition, outer, node.input)), certain
             case Extend() if node.name not in base.names:
-                inner, certain = self._within(below[0], base, sure)
-                return Compute(inner, node.name, node.expression), certain
+                inner, certain = self._within(below[0], base, sure, outer)
+                return Compute(inner, node.name, _seen(node.expression, outer, node.input)), certain
             case Fixed():
-                inner, certain = self._within(below[0], base, sure)
+                inner, certain = self._within(below[0], base, sure, outer)
                 table = Constants(tuple(name for name, _ in node.values), (tuple(v for _, v in node.values),))
                 return Expand(inner, table), certain.union(table.names)
             case nodes.ZeroLength() if {node.subject, node.object}.intersection(base.names):
                 return self._zero_length(node, base, sure), sure | scope_of(node).certain
             case nodes.Distinct() if _is_optional_path(node):
                 # Copies of a solution change nothing inside EXISTS: only its two cases matter.
-                return self._within(below[0].inputs()[0], base, sure)
+                return self._within(below[0].inputs()[0], base, sure, outer)
             case Union():
-                found = [self._within(one, base, sure) for one in below]
+                found = [self._within(one, base, sure, outer) for one in below]
                 names = tuple(dict.fromkeys(name for one, _ in found for name in one.names))
                 merged = Merge(tuple(arranged(one, names) for one, _ in found))
                 return merged, frozenset.intersection(*(certain for _, certain in found))
             case Join():
-                return self._within(below[1], *self._within(below[0], base, sure))
+                return self._within(below[1], *self._within(below[0], base, sure, outer), outer)
             case LeftJoin():
-                left, certain = self._within(below[0], base, sure)
+                left, certain = self._within(below[0], base, sure, outer)
                 paired, own = self._owned(left, certain)
-                pairs, _ = self._within(below[1], paired, certain)
-                return self._optional(left, own, pairs, node), certain
+                pairs, _ = self._within(below[1], paired, certain, outer)
+                condition = node.condition and _seen(node.condition, outer, node.left, node.right)
+                return self._optional(left, own, pairs, replace(node, condition=condition)), certain
             case Exists():
-                left, certain = self._within(below[0], base, sure)
-                made = self._exists(node, left, certain, below[1])
+                left, certain = self._within(below[0], base, sure, outer)
+                made = self._exists(node, left, certain, below[1], outer.union(scope_of(node.left).possible))
                 return made, certain if node.mark is None else certain | {node.mark}
             case Minus() if mentioned(node.right).isdisjoint(base.names):
-                left, certain = self._within(below[0], base, sure)
+                left, certain = self._within(below[0], base, sure, outer)
                 right = self._compiler.compile(below[1])
                 return self._minus(left, certain, right, scope_of(node.right).certain), certain
             case Minus() | Extend():
@@ -221,6 +232,13 @@ class Apart:
             too = scope_of(node).certain
             return self.join(base, sure, right, too), sure | too
         raise TypeError(f"a {type(node).__name__} stands at the top of a query only")
+
+
+def _seen(expression: Expression, outer: frozenset[str], *groups: nodes.Node) -> Expression:
+    """An expression in which the variables are unbound that neither its groups nor the outer solution have."""
+    visible = outer.union(*(scope_of(group).possible for group in groups))
+    hidden = [name for name in variables_of(expression) if name not in visible]
+    return substitute(expression, {name: Variable(f"{name}{_HIDDEN}") for name in hidden})
 
 
 def _is_optional_path(node: nodes.Distinct) -> bool:

@@ -51,7 +51,7 @@ from thalweg.plan.physical import (
     arranged,
     walk,
 )
-from thalweg.plan.tree import Place, hidden, mark_of, rule_of, used_of_event
+from thalweg.plan.tree import Place, hidden, leaks, mark_of, rule_of, used_of_event
 
 _PLAN = "physical plan"
 _MOST_PATTERNS = 128
@@ -447,6 +447,8 @@ class _Compiler:
             if not scope.certain.intersection(core.bound):
                 return None
         seen = visible or isinstance(node, Exists)
+        if isinstance(node, Exists) and leaks(right.node, core.bound):
+            return None
         input = self._correlated(right, core, visible=seen)
         if input is None:
             return None

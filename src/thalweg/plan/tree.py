@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from thalweg.algebra import nodes
@@ -56,6 +57,28 @@ def hidden(node: Node) -> set[str]:
                 node = node.left
             return used - scope_of(node).certain
     return set()
+
+
+def leaks(group: Node, outer: Collection[str]) -> bool:
+    """Whether an expression in a group of EXISTS names a variable that only groups beside its own bind.
+
+    Such a variable is unbound there, and would not be where the groups are matched together.
+    """
+    own = mentioned(group).difference(outer)
+    for node in nodes.walk(group):
+        match node:
+            case Filter():
+                used, seen = variables_of(node.condition), scope_of(node.input).possible
+            case Extend():
+                used, seen = variables_of(node.expression), scope_of(node.input).possible
+            case LeftJoin() if node.condition is not None:
+                used = variables_of(node.condition)
+                seen = (*scope_of(node.left).possible, *scope_of(node.right).possible)
+            case _:
+                continue
+        if own.intersection(used).difference(seen):
+            return True
+    return False
 
 
 def used_of_event(root: Node) -> tuple[str, ...]:
