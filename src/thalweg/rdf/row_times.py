@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +55,14 @@ def times_of(rule: TimeRule, at: Ids, sizes: Ids, known: Ids | None = None) -> t
     return times, {row: _REASONS.get(int(found[row]), bad) for row in wrong.tolist()}
 
 
+_EPOCH, _EPOCH_UTC, _MICROSECOND = (
+    datetime(1970, 1, 1),
+    datetime(1970, 1, 1, tzinfo=UTC),
+    timedelta(microseconds=1),
+)
+_TABLES_END, _LAST_DATETIME = ((datetime(year, 1, 1) - _EPOCH) // _MICROSECOND for year in (2037, 9999))
+
+
 def in_utc(local: Ids, zone: str) -> tuple[Ids, np.ndarray]:
     """Local times of a zone in UTC, and which of them are within the range of time.
 
@@ -70,5 +80,9 @@ def in_utc(local: Ids, zone: str) -> tuple[Ids, np.ndarray]:
     else:
         stamps = pa.array(local, pa.timestamp("us"))
         aware = pc.assume_timezone(stamps, zone, ambiguous="earliest", nonexistent="earliest")
-        times = aware.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        times = aware.cast(pa.int64()).to_numpy(zero_copy_only=False).copy()
+        # Arrow's tables of zones end here; Python goes on by their rules.
+        for row in np.flatnonzero((local >= _TABLES_END) & (local <= _LAST_DATETIME)).tolist():
+            moment = _EPOCH + timedelta(microseconds=int(local[row]))
+            times[row] = (moment.replace(tzinfo=ZoneInfo(zone)) - _EPOCH_UTC) // _MICROSECOND
     return times, (times >= FIRST) & (times <= LAST)
