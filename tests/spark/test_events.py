@@ -231,7 +231,7 @@ def test_what_cannot_be_an_event_is_refused_before_anything_starts(spark: Any) -
         "string or binary, not bigint": {"payload": "id", "time": "id"},
         "N-Triples has no time": {},
         "not double": {"time": "d"},
-        "not 'csv'": {"format": "csv", "time": "id"},
+        "CSV is no payload": {"format": "csv", "time": "id"},
     }.items():
         with pytest.raises(UsageError, match=message):
             tw.spark.events(frame, stream=S, **options)

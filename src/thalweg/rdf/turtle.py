@@ -346,6 +346,10 @@ def parsed(text: bytes, format: ox.RdfFormat) -> tuple[list[ox.Quad], Exception 
     quads: list[ox.Quad] = []
     try:
         quads.extend(ox.parse(text, format))
+    except MemoryError:  # of the parser's buffer, not of the machine
+        return quads, ValueError(
+            "a term is longer than 16 MiB, which is the most that the complete parser takes"
+        )
     except (SyntaxError, ValueError) as wrong:
         return _of_rdf_11(quads)[0], _of_rdf_11(quads)[1] or wrong
     return _of_rdf_11(quads)
@@ -371,7 +375,7 @@ def _tolerated(text: bytes, format: ox.RdfFormat) -> list[ox.Quad]:
             for line in (ox.serialize(quads, format=ox.RdfFormat.N_QUADS) or b"").split(b"\n")[:-1]:
                 statement(line, quads=True)
             return quads
-    except (SyntaxError, ValueError, Malformed):
+    except (SyntaxError, ValueError, Malformed, MemoryError):
         pass
     return []
 
