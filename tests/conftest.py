@@ -17,7 +17,7 @@ _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.f
 # `test`, `quick` and `deep` (of `make soak`) are the same on every machine and every day; `search` looks for new
 # counterexamples:
 # THALWEG_HYPOTHESIS=search THALWEG_EXAMPLES=5000 make test ARGS="tests/property --timeout=0"
-for _name, _examples in (("test", 16), ("quick", 4), ("deep", 80)):
+for _name, _examples in (("test", 4), ("quick", 4), ("deep", 16)):
     settings.register_profile(
         _name, deadline=None, derandomize=True, max_examples=_examples, suppress_health_check=_SLOW_IS_FINE
     )
