@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 
 # A room may import from itself and from the rooms to its left.
 ORDER = [
-    *("errors", "hints", "lines", "deep", "instants", "kernels", "rdf", "options"),
+    *("errors", "hints", "lines", "deep", "instants", "kernels", "rdf", "schema", "options"),
     *("algebra", "lang", "expressions", "plan", "operators"),
     *("terms", "arguments", "explaining", "statements", "rows", "tables", "answers", "subscriptions"),
     *("saving", "compaction", "side_outputs", "engine"),
@@ -30,7 +30,8 @@ NARROW = {
     "kernels": set(),
     "rdf": {"kernels", "errors", "instants", "lines"},
     "options": {"errors", "hints", "instants", "rdf"},
-    "algebra": {"deep", "errors", "instants"},
+    "schema": {"kernels", "errors", "rdf"},
+    "algebra": {"deep", "errors", "instants", "schema"},
     "lang": {"algebra", "deep", "errors", "hints", "instants", "lines"},
     "expressions": {"algebra", "errors", "instants", "kernels", "rdf"},
     # The oracles and generators judge the engine: they must not lean on it.

@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from thalweg.instants import FIRST, LAST, LONGEST
+from thalweg.testing import entailment as judge
 from thalweg.testing.snapshot import (
     Block,
     Count,
@@ -29,6 +30,7 @@ from thalweg.testing.snapshot import (
 STREAMS = ("http://ex/s1", "http://ex/s2")
 NODES = tuple(f"<http://ex/{name}>" for name in "abcd")
 PREDICATES = tuple(f"<http://ex/{name}>" for name in "pqr")
+CLASSES = tuple(f"<http://ex/{name}>" for name in "CDE")
 UNWANTED = "<http://ex/unwanted>"
 """A predicate that no pattern names; `?p` may take it."""
 INTEGER = "<http://www.w3.org/2001/XMLSchema#integer>"
@@ -362,3 +364,40 @@ def _cut(bodies: list[tuple[Triple, ...]], data: Sequence[Triple]) -> list[tuple
         if product > MAX_PRODUCT:
             break
     return result
+
+
+@st.composite
+def schemas(draw: st.DrawFn, *, transitive: bool = False, about_types: bool = True) -> list[Triple]:
+    """Axioms over the vocabulary of `triples`: cycles, blank nodes, self-references, literals as classes.
+
+    With `about_types`, rdf:type may have axioms like any property.
+    """
+    often = [*PREDICATES, *PREDICATES, *([judge.A] if about_types else [])]
+    properties = st.sampled_from([*often, "_:schema1"])
+    classes = st.sampled_from([*CLASSES, *CLASSES, *NODES[:2], "_:schema2", '"no class"'])
+    kinds = st.one_of(
+        st.tuples(properties, st.sampled_from([judge.DOMAIN, judge.RANGE]), classes),
+        st.tuples(
+            properties,
+            st.sampled_from([judge.SUB_PROPERTY, judge.SUB_PROPERTY, judge.INVERSE, judge.SAME_PROPERTY]),
+            properties,
+        ),
+        st.tuples(
+            classes.filter(lambda term: term[0] != '"'),
+            st.sampled_from([judge.SUB_CLASS, judge.SUB_CLASS, judge.SAME_CLASS]),
+            classes,
+        ),
+        st.tuples(
+            properties,
+            st.just(judge.A),
+            st.sampled_from([judge.SYMMETRIC, judge.TRANSITIVE] if transitive else [judge.SYMMETRIC]),
+        ),
+    )
+    return draw(st.lists(kinds, min_size=1, max_size=8))
+
+
+def typed_triples(*, blanks: bool = False) -> st.SearchStrategy[Triple]:
+    """Triples as those of `triples`, and types."""
+    nodes = st.sampled_from(NODES + BLANKS if blanks else NODES)
+    types = st.tuples(nodes, st.just(judge.A), st.sampled_from([*CLASSES, *CLASSES, *NODES[:2]]))
+    return st.one_of(triples(blanks=blanks), types)

@@ -1,0 +1,111 @@
+"""Entailment: from columns of triples to columns of the triples that follow from each, by the flat table of a schema.
+
+The table has `properties` int64[n, 4] (id, what it reads, first form, forms) and `classes` int64[m, 4] (id of a
+property, id of a class, first form, forms), both open addressing with n and m powers of two, id 0 = free; and `forms`
+int64[k, 5]: (which end is the subject, or a constant; predicate; which end is the object, or a constant).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thalweg.kernels.checking import njit
+
+READS_OBJECT, READS_SUBJECT, READS_BOTH = 1, 2, 3
+"""Which end of a property's triples is read as a class; where both are, no table has the forms."""
+OF_SUBJECT, OF_OBJECT, CONSTANT = 0, 1, 2
+"""What an end of a form is."""
+FORM_CELLS = 5
+ITSELF, ASIDE = -1, -2
+"""In place of a number of forms: the triple leads to itself only; its forms are in no table."""
+
+
+@njit(cache=True, nogil=True)
+def slot_of(p, c, last):
+    """Where the search for a property and a class (0: none) begins in a table."""
+    h = (np.uint64(p) ^ (np.uint64(c) * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
+    return np.int64(h >> np.uint64(32)) & last
+
+
+@njit(cache=True, nogil=True)
+def _search(table, p, c):
+    """The row of a property, or of a property and a class, in a table; -1 where there is none."""
+    last = np.int64(table.shape[0] - 1)
+    slot = slot_of(p, c, last)
+    while table[slot, 0] != 0:
+        if table[slot, 0] == p and (c == 0 or table[slot, 1] == c):
+            return slot
+        slot = (slot + 1) & last
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def enter(table, rows, keyed):
+    """Enters rows into an empty table, by their first cell, or with `keyed` by the first two."""
+    last = np.int64(table.shape[0] - 1)
+    for k in range(rows.shape[0]):
+        slot = slot_of(rows[k, 0], rows[k, 1] if keyed else np.int64(0), last)
+        while table[slot, 0] != 0:
+            slot = (slot + 1) & last
+        table[slot] = rows[k]
+
+
+@njit(cache=True, nogil=True)
+def find_forms(ss, ps, os, properties, classes, firsts, counts):
+    """Finds the first form and the number of forms of each triple (or ITSELF, ASIDE); answers how many there are."""
+    total = np.int64(0)
+    last_p = np.int64(0)
+    at = np.int64(-1)
+    for i in range(ss.shape[0]):
+        p = ps[i]
+        if p != last_p or i == 0:
+            at = _search(properties, p, np.int64(0))
+            last_p = p
+        if at < 0:
+            counts[i] = ITSELF
+            total += 1
+            continue
+        reads = properties[at, 1]
+        first = properties[at, 2]
+        count = properties[at, 3]
+        if reads == READS_BOTH:
+            counts[i] = ASIDE
+            continue
+        if reads != 0:
+            found = _search(classes, p, os[i] if reads == READS_OBJECT else ss[i])
+            if found >= 0:
+                first = classes[found, 2]
+                count = classes[found, 3]
+        firsts[i] = first
+        counts[i] = count
+        total += count
+    return total
+
+
+@njit(cache=True, nogil=True)
+def write_forms(ss, ps, os, firsts, counts, forms, source, out_s, out_p, out_o, turned):
+    """Writes the triples that follow from each, which triple they follow from, and whether an object became a subject;
+    answers how many of the latter there are.
+    """
+    at = np.int64(0)
+    swapped = np.int64(0)
+    for i in range(ss.shape[0]):
+        if counts[i] == ITSELF:
+            source[at] = i
+            out_s[at] = ss[i]
+            out_p[at] = ps[i]
+            out_o[at] = os[i]
+            turned[at] = False
+            at += 1
+            continue
+        for k in range(firsts[i], firsts[i] + counts[i]):
+            kind = forms[k, 0]
+            source[at] = i
+            out_s[at] = ss[i] if kind == OF_SUBJECT else os[i] if kind == OF_OBJECT else forms[k, 1]
+            out_p[at] = forms[k, 2]
+            turned[at] = kind == OF_OBJECT
+            swapped += kind == OF_OBJECT
+            kind = forms[k, 3]
+            out_o[at] = ss[i] if kind == OF_SUBJECT else os[i] if kind == OF_OBJECT else forms[k, 4]
+            at += 1
+    return swapped
