@@ -48,7 +48,9 @@ def read_triples(given: object, *, what: str, format: str | None = None) -> tupl
     if chunk.rejects:
         refused = chunk.rejects[0].error()
         if source == what and _looks_like_a_path(given):
-            raise UsageError(f"{what}: there is no file {given!r:.200}, and as RDF text it is wrong: {refused}")
+            raise UsageError(
+                f"{what}: there is no file {given!r:.200}, and as RDF text it is wrong: {refused}"
+            )
         raise refused
     kept = chunk.p != 0
     s, p, o = (arena.texts(column[kept]) for column in (chunk.s, chunk.p, chunk.o))
