@@ -151,8 +151,9 @@ class ContinuousQuery:
     def answer(self) -> Rows:
         """The present answer: its rows, each as often as it is in it, at the instant up to which events are complete.
 
-        It takes nothing from `poll`, and is the same for RSTREAM, ISTREAM, DSTREAM and no operator. The query is
-        evaluated from scratch over what its windows hold: that is cheap for the keyboard, and dear after each event.
+        It takes nothing from `poll`, and is the same for RSTREAM, ISTREAM, DSTREAM and no operator. With ORDER BY the
+        rows are in that order; those of RSTREAM also have their ranks. The query is evaluated from scratch over what
+        its windows hold: that is cheap for the keyboard, and dear after each event.
         """
         if self.query.per_event:
             raise UsageError(
@@ -161,8 +162,7 @@ class ContinuousQuery:
         if self._asked is None:
             self._asked = snapshot_query(self.query)
         found = present_answer(self.streamset, self.view, self._asked, self._arena)
-        columns = self.query.columns[: found.ids.shape[1] or None]  # it has no ranks
-        return Rows.of(self.rows(found), columns, of_answer=True)
+        return Rows.of(self.rows(found), self.query.columns, of_answer=True)
 
     def to_arrow(self, *, terms: bool = False) -> pa.Table:
         """The present answer as a table of Arrow; `poll().to_arrow()` has the changes."""
@@ -243,7 +243,7 @@ class ContinuousQuery:
         Where some row leaves a variable unbound (its id is 0), the text is None.
         """
         arena, count = self._arena, len(delta)
-        names = self.names[: delta.ids.shape[1]]  # the present answer has no ranks
+        names = self.names
         if delta.ids.all():
             texts = arena.texts(delta.ids.T)
             columns = {name: texts[place * count : (place + 1) * count] for place, name in enumerate(names)}

@@ -139,8 +139,6 @@ def run(data: st.DataObject, *, blanks: bool = False, dense: bool = False, **ask
 
 
 REFUSED = (
-    "[NOW] with a part that has solutions without any triple",
-    "[NOW] with aggregates and no GROUP BY",
     "EXISTS in a filter of OPTIONAL cannot use",
     "no FROM NAMED WINDOW declares",
     "a path of length zero inside EXISTS cannot use",

@@ -120,6 +120,20 @@ def test_the_answer_takes_nothing_from_poll_and_has_equal_rows_as_often_as_they_
     assert [row.op for row in query.poll()] == ["-"] * 3
 
 
+@pytest.mark.parametrize(("operator", "ranks"), [("", [None] * 3), ("REGISTER RSTREAM <o> AS ", [1, 2, 3])])
+def test_an_answer_with_an_order_is_in_it_and_has_the_ranks_of_rstream(
+    operator: str, ranks: list[int | None]
+) -> None:
+    session = tw.Session()
+    query = session.register(operator + TEXT.replace("?x FROM", "?x ?y FROM") + " ORDER BY DESC(?y) LIMIT 3")
+    session.push("http://ex/s", at=1, graph=[(f"http://ex/a{n}", "http://ex/p", n) for n in (2, 10, 1, 3)])
+    session.advance(5)
+    rows = query.answer()
+    assert [row.value("y") for row in rows] == [10, 3, 2]
+    assert [row.values.get("rank") for row in rows] == ranks
+    assert len(query.poll()) == 3
+
+
 def test_now_has_no_answer_at_an_instant() -> None:
     query = tw.Session().register(TEXT.replace("RANGE 10", "NOW"))
     with pytest.raises(tw.UsageError, match=r"\[NOW\] has an answer for each event"):

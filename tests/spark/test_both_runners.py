@@ -83,6 +83,9 @@ CASES = {
     "top rows in steps": asked(CHAIN, "[RANGE 30 STEP 10]", "?x ?z", "RSTREAM")
     + " ORDER BY DESC(?y) ?x LIMIT 5 OFFSET 1",
     "top rows of each event": asked("?x ?p ?y", "[NOW]", "?x ?y") + " ORDER BY ?y LIMIT 2",
+    "one group of each event": asked(
+        f"?x {Q} ?y", "[NOW]", "(COUNT(*) AS ?n) (<urn:thalweg:windowEnd>() AS ?at)"
+    ),
     "two streams": (
         f"SELECT * FROM NAMED WINDOW <http://ex/w1> ON <{S}> [RANGE 40 STEP 20] "
         f"FROM NAMED WINDOW <http://ex/w2> ON <{T}> [RANGE 30 STEP 20] "
@@ -128,6 +131,10 @@ ALGEBRA = {
         "[RANGE 20]",
         f"?x ?z (<http://larkc.eu/csparql/sparql/jena/ext#timestamp>(?x, {P}, ?y) AS ?t)",
     ),
+    "groups with bounds": asked(
+        f"?x {P} ?y", STEP, "?x (COUNT(*) AS ?n) (<urn:thalweg:windowStart>() AS ?from)", "ISTREAM"
+    )
+    + " GROUP BY ?x",
     "exists in an optional": asked(f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z FILTER NOT EXISTS {{ ?x {Q} ?z }} }}"),
     "ask": f"ASK FROM STREAM <{S}> [RANGE 8] WHERE {{ ?x {P} ?x OPTIONAL {{ ?x {Q} ?y }} }}",
     "graph over an optional": made(f"?x {Q} ?z . ?y {P} [ {Q} ?z ]", f"?x {P} ?y OPTIONAL {{ ?y {Q} ?z }}"),

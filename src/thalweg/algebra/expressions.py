@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thalweg.algebra.terms import XSD, Const
+from thalweg.algebra.windows import Range
 
 INTERNAL = "\x1f"
 """With this begin the names of variables that no query can write."""
@@ -118,7 +119,17 @@ class Exists:
         return "NOT EXISTS { ... }" if self.negated else "EXISTS { ... }"
 
 
-Expression = Variable | Constant | Call | Exists
+@dataclass(frozen=True, slots=True)
+class WindowEnd:
+    """The end of the window that is seen at the present instant; only `Extend` has it as its expression."""
+
+    window: Range
+
+    def __str__(self) -> str:
+        return f"end of {self.window}"
+
+
+Expression = Variable | Constant | Call | Exists | WindowEnd
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

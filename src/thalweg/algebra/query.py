@@ -179,6 +179,8 @@ class Query:
         """
         if self.empty is not None:
             return (f"the answer is always empty: {self.empty}",)
+        if self.ask:
+            return ()
         if self.template is None:
             loose = [name for name in self.select if name not in self.columns]
             return tuple(f"?{name} is selected and no pattern binds it: no row has it" for name in loose)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from thalweg.algebra.expressions import Variable, variables_of
+from thalweg.algebra.expressions import Variable, WindowEnd, variables_of
 from thalweg.algebra.nodes import (
     Ask,
     Bgp,
@@ -87,7 +87,7 @@ def scope_of(node: Node) -> Scope:
             inner = scope_of(node.input)
             # The value of another expression may be an error, which leaves the variable unbound.
             copied = isinstance(node.expression, Variable) and node.expression.name in inner.certain
-            certain_too = {node.name} if copied else set()
+            certain_too = {node.name} if copied or isinstance(node.expression, WindowEnd) else set()
             return Scope((*inner.possible, node.name), inner.certain.union(certain_too))
         case Fixed():
             inner = scope_of(node.input)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from thalweg.algebra.terms import Const
 from thalweg.instants import show_instant
@@ -11,6 +12,7 @@ CLOSED_OPEN, OPEN_CLOSED = "CLOSED-OPEN", "OPEN-CLOSED"
 CLOSE, CHANGE, NON_EMPTY, PERIODIC = "WINDOW-CLOSE", "CONTENT-CHANGE", "NON-EMPTY", "PERIODIC"
 ELEMENTS, TRIPLES = "ELEMENTS", "TRIPLES"
 
+Instants = TypeVar("Instants", bound=Any)  # one, or a column of them
 ReportTimes = tuple[int, int]  # an origin and a distance
 
 
@@ -109,6 +111,33 @@ class Range:
     def reach(self) -> int:
         """How long after an event the window can still hold it."""
         return self.width + (self.step or 0) + (self.period or 0) + 1
+
+    @property
+    def moves(self) -> int | None:
+        """The least distance between two of its ends; None: it moves with every instant."""
+        return None if self.step is None and self.period is None else max(self.step or 0, self.period or 0)
+
+    def end_at(self, time: Instants) -> Instants:
+        """Where the window ends that is seen at an instant.
+
+        >>> Range(10, 5).end_at(14), Range(10, 5, report=Report(PERIODIC, 7)).end_at(13)
+        (10, 5)
+        """
+        for distance in (self.period, self.step):
+            if distance is not None:
+                time = time - (time - self.origin) % distance
+        return time
+
+    def end_after(self, end: int) -> int:
+        """The instant at which the window is seen that follows the one with this end.
+
+        >>> Range(10, 5).end_after(10), Range(10, 5, report=Report(PERIODIC, 7)).end_after(5)
+        (15, 14)
+        """
+        if self.step is None:
+            return end + (self.period or 0)
+        time = end + self.step
+        return time + (self.origin - time) % (self.period or 1)
 
     @property
     def content(self) -> Range:

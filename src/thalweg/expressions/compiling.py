@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 
-from thalweg.algebra.expressions import Call, Constant, Exists, Expression, Variable
+from thalweg.algebra.expressions import Call, Constant, Exists, Expression, Variable, WindowEnd
 from thalweg.errors import UnsupportedError
 from thalweg.expressions import comparing, regexes
 from thalweg.expressions.functions import FUNCTIONS
@@ -68,8 +68,8 @@ class Compiler:
         if isinstance(expression, Constant):
             value = parse(expression.value.text)
             return lambda row: value
-        if isinstance(expression, Exists):
-            raise ValueError("EXISTS is evaluated by the operators of the plan, not by an expression")
+        if isinstance(expression, Exists | WindowEnd):
+            raise ValueError(f"{expression} is evaluated by the operators of the plan, not by an expression")
         special = _SPECIAL.get(expression.name)
         if special is not None:
             return special(self, expression)

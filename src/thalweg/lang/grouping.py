@@ -8,10 +8,13 @@ from typing import Any, TypeVar
 from pyparsing import ParseResults
 from rdflib.plugins.sparql.parserutils import CompValue
 
-from thalweg.algebra.expressions import Expression, Variable, substitute
+from thalweg.algebra.expressions import Constant, Expression, Variable, substitute, variables_of
 from thalweg.algebra.nodes import Aggregate, Extend, Group, Node
+from thalweg.algebra.terms import Const
 
 T = TypeVar("T")
+_ANY = "_:any"
+"""The key of groups that only the bounds of a window distinguish."""
 _FREE = ("Builtin_EXISTS", "Builtin_NOTEXISTS", "SubSelect")
 """Parts of an expression in which an aggregate would be of another query."""
 
@@ -19,8 +22,13 @@ _FREE = ("Builtin_EXISTS", "Builtin_NOTEXISTS", "SubSelect")
 class Grouping:
     """What GROUP BY and the aggregates of one SELECT ask for."""
 
-    def __init__(self, keys: tuple[str, ...]) -> None:
+    def __init__(self, keys: tuple[str, ...], of_window: dict[str, Expression]) -> None:
+        """`of_window`: keys that have one value at an instant, as bounds of a window have.
+
+        The groups are the same without them: they are computed for groups, and not for each solution.
+        """
         self.keys = keys
+        self._of_window = of_window
         self.aggregates: dict[str, Aggregate] = {}
         self.inside = False
         """Whether the argument of an aggregate is being read."""
@@ -62,12 +70,23 @@ class Grouping:
 
     def node(self, below: Node, marked: Callable[[Node, Expression], tuple[Node, Expression]]) -> Node:
         """The groups of the solutions below; `marked` gives an EXISTS of an expression its variable."""
-        for name, expression in self._arguments.items():
-            if name in self.keys:  # the key is the same expression
+        keys = tuple(name for name in self.keys if name not in self._of_window)
+        used = {name for one in self._arguments.values() for name in variables_of(one)}
+        used.update(one.argument for one in self.aggregates.values() if one.argument is not None)
+        early = {name: one for name, one in self._of_window.items() if name in used}
+        for name, expression in {**early, **self._arguments}.items():
+            if name in keys:  # the key is the same expression
                 continue
             below, expression = marked(below, expression)
             below = Extend(below, name, expression)
-        return Group(below, self.keys, tuple(self.aggregates.items()))
+        if self.keys and not keys:  # there is a group only while there are solutions
+            keys = (_ANY,)
+            below = Extend(below, _ANY, Constant(Const.literal("")))
+        node: Node = Group(below, keys, tuple(self.aggregates.items()))
+        for name, expression in self._of_window.items():
+            node, expression = marked(node, expression)
+            node = Extend(node, name, expression)
+        return node
 
 
 def has_aggregate(tree: Any) -> bool:

@@ -10,7 +10,7 @@ from rdflib.plugins.sparql.parserutils import CompValue
 
 from thalweg.algebra import expressions, windows
 from thalweg.algebra.conditions import conjuncts
-from thalweg.algebra.expressions import Call, Constant, Expression, Variable, exists_in
+from thalweg.algebra.expressions import Call, Constant, Expression, Variable, WindowEnd, exists_in
 from thalweg.algebra.nodes import (
     Aggregate,
     Ask,
@@ -33,7 +33,7 @@ from thalweg.algebra.nodes import (
 from thalweg.algebra.outer_values import values_of
 from thalweg.algebra.query import Source
 from thalweg.algebra.scope import mentioned, scope_of
-from thalweg.algebra.terms import Const, Pattern, Term, Var
+from thalweg.algebra.terms import XSD, Const, Pattern, Term, Var
 from thalweg.algebra.windows import Arrivals, Now, Range
 from thalweg.errors import UnsupportedError
 from thalweg.lang.expressions import ExpressionReader
@@ -50,6 +50,8 @@ _OF_EVENT = {
     "urn:thalweg:eventGraph": expressions.EVENT_GRAPH,
 }
 """Functions of the event that a [NOW] query answers."""
+_START, _END = "urn:thalweg:windowStart", "urn:thalweg:windowEnd"
+"""Functions of the window that is seen at the present instant."""
 ARRIVAL_TIMES = {
     "urn:thalweg:arrivalTime": windows.TIME,
     "http://larkc.eu/csparql/sparql/jena/ext#timestamp": windows.MILLISECONDS,
@@ -82,10 +84,12 @@ class QueryReader:
         self.window_blocks = window_blocks
         self.default = default
         self.patterns = PatternReader(query, prologue)
-        functions = {name: 0 for name in _OF_EVENT if name != "NOW"} | dict.fromkeys(ARRIVAL_TIMES, 3)
+        functions = {name: 0 for name in (*_OF_EVENT, _START, _END) if name != "NOW"}
+        functions |= dict.fromkeys(ARRIVAL_TIMES, 3)
         self.expressions = ExpressionReader(query, prologue, lambda group: group, functions, self._aggregate)
         self._grouping: Grouping | None = None
         self._marks = 0
+        self._ends: dict[str, Range] = {}
         self._arrivals: dict[int, dict[tuple[Const | None, ...], None]] = {}
 
     def read(self, tree: CompValue) -> Node:
@@ -220,6 +224,7 @@ class QueryReader:
     def _grouped(self, node: Node, tree: CompValue, source: int | None) -> tuple[Node, Grouping]:
         """The solutions with the keys of GROUP BY."""
         keys: list[str] = []
+        of_window: dict[str, Expression] = {}
         for one in tree.groupby.condition if "groupby" in tree else ():
             if isinstance(one, PlacedVariable):
                 keys.append(str(one))
@@ -231,10 +236,13 @@ class QueryReader:
                 if name.startswith("_:"):
                     continue
                 self.query.fail(f"?{name} has a value already: AS needs a new variable", one.at)
+            keys.append(name)
+            if _is_of_window(expression):
+                of_window[name] = expression
+                continue
             node, expression = self._marked(node, expression, self._groups(expression, source), source)
             node = Extend(node, name, expression)
-            keys.append(name)
-        return node, Grouping(tuple(dict.fromkeys(keys)))
+        return node, Grouping(tuple(dict.fromkeys(keys)), of_window)
 
     def _of_group(self, tree: Any, at: int, made: Sequence[tuple[str, CompValue]] = ()) -> Expression:
         """An expression of SELECT or HAVING; of groups, it has keys, aggregates and new columns only."""
@@ -443,7 +451,7 @@ class QueryReader:
                 "<urn:thalweg:arrivalTime>(?s, ?p, ?o) is the time of a triple",
                 at,
             )
-        return _of_event(expression) if asked else expression
+        return _of_event(expression) if self.per_event else expression
 
     def _groups(self, expression: Expression, source: int | None) -> dict[int, Node]:
         """The groups of each EXISTS inside an expression."""
@@ -452,7 +460,7 @@ class QueryReader:
     def _marked(
         self, node: Node, expression: Expression, groups: Mapping[int, Node], source: int | None
     ) -> tuple[Node, Expression]:
-        """Each EXISTS and each time of an arrival inside an expression becomes a variable that has its value."""
+        """Each EXISTS, each time of an arrival and each bound of a window becomes a variable that has its value."""
         marks: dict[int, Expression] = {}
         for one in exists_in(expression):
             self._marks += 1
@@ -462,6 +470,8 @@ class QueryReader:
         for call in expressions.walk(expression):
             if isinstance(call, Call) and call.name in ARRIVAL_TIMES:
                 node, marks[id(call)] = self._arrival(node, call, source)
+            if isinstance(call, Call) and call.name in (_START, _END):
+                node, marks[id(call)] = self._bound(node, call, source)
         return node, _replaced(expression, marks) if marks else expression
 
     def _arrival(self, node: Node, call: Call, source: int | None) -> tuple[Node, Variable]:
@@ -474,13 +484,13 @@ class QueryReader:
             elif isinstance(argument, Variable) and argument.name in scope.certain:
                 terms.append(Var(argument.name))
             else:
-                self._refuse_arrival(call, "takes constants, and variables that its group always binds")
+                self._refuse_call(call, "takes constants, and variables that its group always binds")
         if source is None:
-            self._refuse_arrival(call, "is about a window: write it inside WINDOW <...> { }")
+            self._refuse_call(call, "is about a window: write it inside WINDOW <...> { }")
         if self.per_event:
-            self._refuse_arrival(call, "is not for [NOW]: use <urn:thalweg:eventTime>()")
+            self._refuse_call(call, "is not for [NOW]: use <urn:thalweg:eventTime>()")
         if not isinstance(self.sources[source].window, Range):
-            self._refuse_arrival(call, "is supported over windows by time only")
+            self._refuse_call(call, "is supported over windows by time only")
         wanted = self._arrivals.setdefault(source, {})
         wanted[tuple(term if isinstance(term, Const) else None for term in terms)] = None
         number = len(self.sources) + list(self._arrivals).index(source)
@@ -492,7 +502,34 @@ class QueryReader:
         )
         return LeftJoin(node, Bgp(patterns)), Variable(time.name)
 
-    def _refuse_arrival(self, call: Call, reason: str) -> NoReturn:
+    def _bound(self, node: Node, call: Call, source: int | None) -> tuple[Node, Expression]:
+        """A node with the end of a window, and the bound as an expression."""
+        seen = {one.window for one in self.sources} if source is None else {self.sources[source].window}
+        if len(seen) > 1:
+            self._refuse_call(call, "is about one of several windows: write it inside WINDOW <...> { }")
+        (window,) = seen
+        if not isinstance(window, Range):
+            self._refuse_call(call, "is supported over windows by time and [NOW] only")
+        if window.moves is None:
+            self._refuse_call(
+                call,
+                "would change the answer at every instant, because the window slides with each: "
+                "give it a STEP or REPORT PERIODIC",
+            )
+        window = window.content
+        certain = scope_of(node).certain
+        name = next((name for name, one in self._ends.items() if one == window and name in certain), None)
+        if name is None:
+            name = f"_:window{len(self._ends) + 1}"
+            self._ends[name] = window
+            node = Extend(node, name, WindowEnd(window))
+        if call.name == _END:
+            return node, Variable(name)
+        seconds, rest = divmod(window.width, 1_000_000)
+        width = Const.literal(f"PT{seconds}.{rest:06d}S", datatype=f"{XSD}dayTimeDuration")
+        return node, Call("-", (Variable(name), Constant(width)), call.line, call.column)
+
+    def _refuse_call(self, call: Call, reason: str) -> NoReturn:
         raise UnsupportedError(
             f"<{call.name}>() {reason}", source=self.query.source, line=call.line, column=call.column
         )
@@ -512,6 +549,21 @@ def _not_exists(expression: Expression) -> Expression:
     return expression
 
 
+def _is_of_window(expression: Expression) -> bool:
+    """Whether an expression is a bound of a window, or is made of such bounds and constants alone."""
+    found = list(expressions.walk(expression))
+    bounds = [one for one in found if isinstance(one, Call) and one.name in (_START, _END)]
+    return (
+        bool(bounds)
+        and not expressions.is_volatile(expression)
+        and not any(
+            isinstance(one, Variable | expressions.Exists)
+            or (isinstance(one, Call) and one.name in ARRIVAL_TIMES)
+            for one in found
+        )
+    )
+
+
 def _replaced(expression: Expression, marks: Mapping[int, Expression]) -> Expression:
     if id(expression) in marks:
         return marks[id(expression)]
@@ -524,6 +576,8 @@ def _of_event(expression: Expression) -> Expression:
     """An expression in which functions of the event are variables."""
     if not isinstance(expression, Call):
         return expression
+    if expression.name in (_START, _END):  # the window is one event
+        return Variable(expressions.EVENT_TIME)
     if expression.name in _OF_EVENT:
         return Variable(_OF_EVENT[expression.name])
     return replace(expression, args=tuple(map(_of_event, expression.args)))

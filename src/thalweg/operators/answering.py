@@ -20,19 +20,23 @@ Ints = NDArray[np.int64]
 
 
 def snapshot_query(query: Query) -> Query:
-    """The query that is asked of the contents of another one's windows: each source is a stream of its own."""
+    """The query that is asked of the contents of another one's windows: each source is a stream of its own.
+
+    One with an order is asked as RSTREAM, which has it.
+    """
     sources = tuple(
         replace(source, streams=(f"urn:thalweg:source:{number}",), window=Unbounded())
         for number, source in enumerate(query.sources)
     )
-    return replace(query, sources=sources, operator=None, output=None)
+    listed = replace(query, sources=sources, operator="RSTREAM", output=None)
+    return listed if listed.ranked else replace(listed, operator=None)
 
 
 def present_answer(streamset: Streamset, view: View, asked: Query, arena: Arena) -> Delta:
     """The answer of a query at the instant that its streamset has reached; `asked` is its `snapshot_query`.
 
     It is evaluated from scratch over the contents of the windows. Nothing of what the query has emitted or has still
-    to emit is touched.
+    to emit is touched. Where the query asks for an order, the rows are in it; where it has ranks, so have they.
     """
     streamset.catch_up()
     view.check()
@@ -43,9 +47,11 @@ def present_answer(streamset: Streamset, view: View, asked: Query, arena: Arena)
     shown = once.add(asked, arena, view.limits)
     once.open(at)
     for stream, content in zip(asked.streams, streamset.content(view, arena.intern), strict=True):
-        once.push(stream, _inserts(content, at), at, at)
+        once.push(stream, _inserts(content, at), at, at + asked.ranked)  # a report is of a complete instant
     once.run(arena.intern)
     delta = shown.poll()
+    if asked.ranked:
+        return replace(delta, ids=delta.ids[:, : view.width])
     rows = Changes(np.full(len(delta), at, np.int64), delta.op, delta.ids).consolidated()
     many = np.repeat(np.arange(len(rows)), rows.weight)
     none = np.zeros(len(many), np.int64)

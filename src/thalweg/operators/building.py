@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.expressions import INTERNAL, Expression
+from thalweg.algebra.expressions import INTERNAL, Expression, WindowEnd
 from thalweg.algebra.query import Query
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.expressions.values import FALSE, TRUE
@@ -28,6 +28,7 @@ from thalweg.operators.spans import Changes
 from thalweg.operators.state import State
 from thalweg.operators.template import Template
 from thalweg.operators.timeline import CountedRows
+from thalweg.operators.window_ends import WindowEnds
 from thalweg.options import Limits
 from thalweg.plan import physical
 from thalweg.plan.physical import Physical
@@ -148,6 +149,8 @@ def operator_of(node: Physical, query: Query, arena: Arena, limits: Limits) -> O
     match node:
         case physical.Select():
             return SelectRows(evaluator_of(node.condition, node.input, query, arena), width)
+        case physical.Compute() if isinstance(node.expression, WindowEnd):
+            return WindowEnds(node.expression.window, width, arena)
         case physical.Compute():
             return ComputeRows(evaluator_of(node.expression, node.input, query, arena), width)
         case physical.Rename():
@@ -193,6 +196,7 @@ def operator_of(node: Physical, query: Query, arena: Arena, limits: Limits) -> O
 
 
 def table_of(table: physical.Constants, arena: Arena) -> Ints:
-    """The rows of a table of constants as ids, 0 where a row binds nothing."""
+    """The rows of a table of constants as ids, 0 where a row binds nothing; without columns of an event."""
     cells = [[0 if term is None else arena.intern(term.text.encode()) for term in row] for row in table.rows]
-    return np.array(cells, np.int64).reshape(len(table.rows), len(table.names))
+    width = len(table.rows[0]) if table.rows else len(table.names)
+    return np.array(cells, np.int64).reshape(len(table.rows), width)

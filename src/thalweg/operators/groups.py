@@ -52,7 +52,7 @@ Slot = tuple[int, tuple[int, ...], bool, bool]
 class GroupRows:
     """Groups of rows by their first `key` cells.
 
-    `implicit`: there is one group, since the second input has a row, which has no cells.
+    `implicit`: a group is there since the second input has a row of its key: of nothing, or of an event.
     """
 
     replayable = True
@@ -142,9 +142,9 @@ class GroupRows:
         if start is None or not len(start):
             return changes, np.zeros(len(changes), np.bool_)
         width = changes.rows.shape[1]
-        both = Changes.concat(
-            [changes, Changes(start.time, start.weight, np.zeros((len(start), width), np.int64))], width
-        )
+        cells = np.zeros((len(start), width), np.int64)
+        cells[:, : self.key] = start.rows[:, : self.key]
+        both = Changes.concat([changes, Changes(start.time, start.weight, cells)], width)
         starts = np.arange(len(both)) >= len(changes)
         order = np.argsort(both.time, kind="stable")
         return both[order], starts[order]

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from thalweg.algebra.expressions import EVENT_GRAPH, EVENT_TIME, INTERNAL
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import XSD
+from thalweg.algebra.windows import Range
+from thalweg.errors import DataError
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_FROM, OUT_TO, OUT_WEIGHT
@@ -30,6 +32,7 @@ from thalweg.operators.building import Operator, operator_of, table_of
 from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 from thalweg.operators.timeline import Timeline
+from thalweg.operators.window_ends import WindowEnds
 from thalweg.options import LIMITS, Limits
 from thalweg.plan.compile import plan_of
 from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of
@@ -37,6 +40,8 @@ from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
 _DATE_TIME = f"{XSD}dateTime"
+MOST_REPORTS = 1_000_000
+"""Reports of RSTREAM, and moves of a window whose bounds are asked for, that one step of time may bring."""
 
 
 @dataclass
@@ -83,6 +88,7 @@ class Pipeline:
         self._built: dict[int, int] = {}
         query.recursing(partial(self._build, plan.root, query, arena, "0"))
         self._operators = [stage.operator for stage in self._stages]
+        self._moving = [one for one in self._operators if isinstance(one, WindowEnds)]
         self.width = len(plan.root.names) - self._lead
         self._of_leaf = [
             [k for k, one in enumerate(self._inputs) if one.leaf == leaf] for leaf in range(len(plan.leaves))
@@ -90,8 +96,14 @@ class Pipeline:
         self._plain = len(self._inputs) == 1 and not self._inputs[0].conditions
         widest = max(one.width for one in self._inputs) - self._lead
         self._waiting = widest + (len(self._inputs) > 1)
-        self.awaits_start = any(one.table is not None and len(one.table) for one in self._inputs)
+        from_text = any(one.table is not None and len(one.table) for one in self._inputs)
+        self.awaits_start = from_text and not query.per_event
         """Whether there are rows that begin with the query's first instant, and have not begun."""
+        self.needs_events = from_text and query.per_event
+        """Whether every event has such rows: then all of them have to be known, also those without a match."""
+        reaches = [source.seen.reach if isinstance(source.seen, Range) else None for source in query.sources]
+        self._reach = None if from_text or None in reaches else max(filter(None, reaches))
+        """How long rows can live without a further triple; None: for ever."""
         self._timeline = Timeline(self._waiting)
 
     def _build(self, node: Physical, query: Query, arena: Arena, place: str) -> int:
@@ -164,10 +176,31 @@ class Pipeline:
     @property
     def due(self) -> int | None:
         """The earliest instant at which something changes without a further triple."""
-        return self._timeline.due
+        due = self._timeline.due
+        for one in self._moving:
+            if (moves := one.due) is not None and (due is None or moves < due):
+                due = moves
+        return due
+
+    def _check_moves(self, until: int) -> None:
+        """Refuses a leap in time over so many moves of a window that making them would not end."""
+        if (begin := self.due) is None:
+            return
+        leap = until - begin if self._reach is None else min(until - begin, self._reach)
+        for one in self._moving:
+            moves = leap // (one.window.moves or 1)
+            if moves > MOST_REPORTS:
+                raise DataError(
+                    f"in the leap in time from {show_instant(begin)} to {show_instant(until)} the bounds of a window "
+                    f"change {moves:,} times, and {MOST_REPORTS:,} are the most at once: use a longer STEP, or "
+                    "unregister the query"
+                )
+            one.until = until
 
     def changes(self, until: int) -> Changes:
         """The changes of the answer at or before `until` that have not been taken, netted within each instant."""
+        if self._moving:
+            self._check_moves(until)
         changes = self._timeline.pop(until)
         if not self._stages:
             return changes.consolidated()
@@ -187,15 +220,23 @@ class Pipeline:
             made.append(stage.operator.step(*taken))
         return made[-1].consolidated() if self._operators[-1].linear else made[-1]
 
-    def event_rows(self, parts: list[tuple[int, Spans]]) -> tuple[Ints, Ints]:
-        """The answers of whole events, each alone, from the solutions of leaves: the event of each row, and the row."""
+    def event_rows(self, parts: list[tuple[int, Spans]], events: Ints) -> tuple[Ints, Ints]:
+        """The answers of whole events, each alone, from the solutions of leaves: the event of each row, and the row.
+
+        `events` has the number, the time and the graph of all events, if the pipeline needs them.
+        """
         inputs = []
         for one in self._inputs:
-            found = [one.chosen(spans, self._lead) for leaf, spans in parts if leaf == one.leaf]
-            rows = [
-                np.empty((0, one.width), np.int64),
-                *(self._with_event(spans, one.width) for spans in found),
-            ]
+            rows = [np.empty((0, one.width), np.int64)]
+            if one.table is not None and len(one.table):
+                every = np.repeat(events, len(one.table), axis=0)
+                number, begin, graph = every.T
+                rows.append(self._with_event(number, begin, graph, np.tile(one.table, (len(events), 1))))
+            for leaf, spans in parts:
+                if leaf == one.leaf:
+                    found = one.chosen(spans, self._lead)
+                    bindings = found.bindings[:, : one.width - self._lead]
+                    rows.append(self._with_event(found.event, found.begin, found.graph, bindings))
             cells = np.concatenate(rows)
             none = np.zeros(len(cells), np.int64)
             inputs.append(Changes(none, none + 1, cells))
@@ -205,16 +246,16 @@ class Pipeline:
         answers = np.repeat(changes.rows, changes.weight, axis=0)
         return answers[:, 0], answers[:, self._lead :]
 
-    def _with_event(self, spans: Spans, width: int) -> Ints:
+    def _with_event(self, event: Ints, begin: Ints, graph: Ints, bindings: Ints) -> Ints:
         """Solutions with the columns of their event before them."""
-        columns = [spans.event[:, None]]
+        columns = [event[:, None]]
         if EVENT_TIME in self._of_event:
-            times, back = np.unique(spans.begin, return_inverse=True)
+            times, back = np.unique(begin, return_inverse=True)
             texts = [f'"{show_instant(time)}"^^<{_DATE_TIME}>'.encode() for time in times.tolist()]
             columns.append(self._arena.intern_all(texts)[back][:, None])
         if EVENT_GRAPH in self._of_event:
-            columns.append(spans.graph[:, None])
-        return np.concatenate([*columns, spans.bindings[:, : width - self._lead]], axis=1)
+            columns.append(graph[:, None])
+        return np.concatenate([*columns, bindings], axis=1)
 
     def state(self) -> State:
         """What waits, and what operators keep, by their places in the plan."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.errors import DataError, LimitError, warn
-from thalweg.kernels.store import FOREVER
+from thalweg.kernels.store import FOREVER, INSERT
 from thalweg.kernels.times import NO_TIME
+from thalweg.operators.feeds import GENERATION
 from thalweg.operators.product import Product
 from thalweg.operators.runs import runs
 from thalweg.operators.spans import Spans
 from thalweg.operators.state import State
-from thalweg.operators.views import View
+from thalweg.operators.views import EventView, View
 from thalweg.plan.compile import plan_of
 from thalweg.plan.program import Program
+from thalweg.rdf.events import Rows
 
 Ints = NDArray[np.int64]
 
@@ -46,6 +48,7 @@ class Routes:
         self._products: dict[tuple[int, int], Product] = {}  # by query and leaf
         self._due_at = np.empty(0, np.int64)  # by query: when its view has something to emit
         self._earliest = int(FOREVER)  # none of them is before this
+        self._every_event: list[int] = []  # queries that may answer events without a match
         self._loose: set[int] = set()  # queries whose views may have memory to give back
 
     def __len__(self) -> int:
@@ -59,6 +62,8 @@ class Routes:
 
     def add(self, query: Query, view: View) -> None:
         """Takes a query in."""
+        if isinstance(view, EventView) and view.needs_events:
+            self._every_event.append(len(self.queries))
         self.queries.append((query, view))
         self._due_at = np.append(self._due_at, FOREVER)
 
@@ -82,6 +87,7 @@ class Routes:
         self._due_at = self._due_at[kept]
         places = {number: place for place, number in enumerate(kept)}
         self._loose = {places[number] for number in self._loose}
+        self._every_event = [places[number] for number in self._every_event if number in places]
         self._products = {
             (places[number], leaf): product
             for (number, leaf), product in self._products.items()
@@ -126,6 +132,20 @@ class Routes:
             self._step(route.query, part, route.leaf)
         for product in stepped.values():
             product.tidy(now, event)
+
+    def see_events(self, feed: Ints, rows: Rows, streams: Sequence[str], generations: Sequence[int]) -> None:
+        """Tells the views that need all events of those that insert some of these rows; `feed` has their streams."""
+        for number in self._every_event:
+            query, view = self.queries[number]
+            if number in self.removed or not isinstance(view, EventView) or view.failure is not None:
+                continue
+            mine = [k for k, stream in enumerate(streams) if stream in query.streams]
+            chosen = np.isin(feed & ((1 << GENERATION) - 1), mine) & (rows.op == INSERT)
+            chosen &= feed >> GENERATION >= generations[number]
+            event, first = np.unique(rows.event[chosen], return_index=True)
+            if len(event):
+                view.see(np.stack([event, rows.time[chosen][first], rows.graph[chosen][first]], axis=1))
+                self.note_due(number)
 
     def _step(self, number: int, spans: Spans, leaf: int) -> None:
         """Hands solutions to the view of a query; one that has failed takes none."""

@@ -235,6 +235,8 @@ class Streamset:
     def _process(self, bound: int, intern: Interner) -> int:
         """Matches the rows up to `bound`, and hands solutions to the views; answers how many rows that were."""
         feed, rows = self._merge.take(bound)
+        if len(feed):
+            self._routes.see_events(feed, rows, self.streams, self._registrations.generations)
         if len(feed) or self.strategy == "reevaluate":
             self._prepare(intern)
         if len(self._feeds):

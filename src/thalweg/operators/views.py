@@ -21,7 +21,7 @@ from thalweg.instants import show_instant
 from thalweg.kernels.layout import OUT_EVENT, OUT_FROM, OUT_GRAPH
 from thalweg.kernels.times import NO_TIME
 from thalweg.operators.ordering import OrderedRows
-from thalweg.operators.pipeline import Pipeline
+from thalweg.operators.pipeline import MOST_REPORTS, Pipeline
 from thalweg.operators.ranking import Ranking
 from thalweg.operators.runs import in_time_order, runs
 from thalweg.operators.spans import Changes, Spans
@@ -31,10 +31,9 @@ from thalweg.options import LIMITS, Limits
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
+_NO_EVENTS = np.empty((0, 3), np.int64)
 GAP = 2
 SIGNS = {0: "0", 1: "+", -1: "-", GAP: "gap"}
-MOST_REPORTS = 1_000_000
-"""Reports of RSTREAM that one step of time may ask for."""
 
 
 @dataclass(slots=True)
@@ -494,6 +493,16 @@ class EventView(View):
         if self._ranking is not None:
             self.width = self._ranking.width
         self._parts: list[tuple[int, Spans]] = []
+        self._events = _NO_EVENTS
+
+    @property
+    def needs_events(self) -> bool:
+        """Whether an event without a match may have an answer."""
+        return self._pipeline.needs_events
+
+    def see(self, events: Ints) -> None:
+        """Takes the numbers, times and graphs of events, whether they have solutions or not."""
+        self._events = np.concatenate([self._events, events])
 
     def step(self, spans: Spans, leaf: int = 0) -> None:
         """Takes solutions. Where operators need all of an event, they wait: an event may come in parts."""
@@ -507,18 +516,22 @@ class EventView(View):
     @property
     def due(self) -> int | None:
         """The instant from which events wait."""
-        return min((int(spans.begin[0]) for _, spans in self._parts), default=None)
+        found = [int(spans.begin[0]) for _, spans in self._parts]
+        if len(self._events):
+            found.append(int(self._events[:, 1].min()))
+        return min(found, default=None)
 
     def advance(self, watermark: int) -> None:
         """Emits the answers of the events that have come."""
-        if not self._parts:
+        if not self._parts and not len(self._events):
             return
-        parts, self._parts = self._parts, []
-        event, rows = self._pipeline.event_rows(parts)
+        (parts, events), (self._parts, self._events) = (self._parts, self._events), ([], _NO_EVENTS)
+        event, rows = self._pipeline.event_rows(parts, events)
         if self._ranking is not None:
             event, rows = self._in_order(self._ranking, event, rows)
         # The time and the graph of each event.
-        known = np.concatenate([spans.cells[:, [OUT_EVENT, OUT_FROM, OUT_GRAPH]] for _, spans in parts])
+        found = [spans.cells[:, [OUT_EVENT, OUT_FROM, OUT_GRAPH]] for _, spans in parts]
+        known = np.concatenate([events, *found])
         known = known[np.unique(known[:, 0], return_index=True)[1]]
         _, begin, graph = known[np.searchsorted(known[:, 0], event)].T
         order = np.argsort(begin, kind="stable")
@@ -537,4 +550,4 @@ class EventView(View):
     def live_ids(self) -> list[Ints]:
         """The term ids of rows that wait for a poll, and of the solutions of events that wait."""
         waiting = (spans.cells[:, OUT_GRAPH:].ravel() for _, spans in self._parts)
-        return [*super().live_ids(), *waiting]
+        return [*super().live_ids(), *waiting, self._events[:, 2]]

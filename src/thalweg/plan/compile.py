@@ -70,6 +70,12 @@ def plan_of(query: Query) -> Plan:
     return plan
 
 
+def answers_every_event(query: Query) -> bool:
+    """Whether, under [NOW], an event without a match may have an answer: then all events have to be known."""
+    found = walk(plan_of(query).root) if query.per_event else ()
+    return any(isinstance(one, Constants) and one.rows for one in found)
+
+
 def shown_variables(query: Query) -> tuple[str, ...]:
     """The projected variables of a flat query that patterns bind: the columns of a solution."""
     bound = set(query.variables)
@@ -129,11 +135,6 @@ class _Compiler:
             )
         root = self._flat() if self.query.flat else self._form(Place(self.query.root, 0))
         order = self._order_of(root, self._conditions) if self.query.ranked else None
-        if self.query.per_event and any(isinstance(one, Constants) for one in walk(root)):
-            raise UnsupportedError(
-                "[NOW] with a part that has solutions without any triple is not supported: begin with a pattern",
-                source="query",
-            )
         largest = max((len(leaf.patterns) for leaf in self.leaves), default=0)
         if largest > _MOST_PATTERNS:
             raise UnsupportedError(
@@ -308,12 +309,6 @@ class _Compiler:
 
     def _grouped(self, node: nodes.Group, input: Physical) -> Physical:
         """Groups by the columns of the keys, over the columns of arguments."""
-        if self.lead and not node.keys:
-            raise UnsupportedError(
-                "[NOW] with aggregates and no GROUP BY is not supported: an event without a match would have a row. "
-                "Add GROUP BY",
-                source="query",
-            )
         keys = (*self.lead, *(name for name in node.keys if name in input.names))
         arguments = [one.argument for _, one in node.aggregates if one.argument is not None]
         every = [name for name in input.names if not Var(name).anonymous and name not in self.lead]
@@ -329,7 +324,7 @@ class _Compiler:
             whole = one.argument is None
             aggregates.append(Aggregation(one.function, columns, one.distinct, one.separator, whole))
         shown = (*keys, *(name for name, _ in node.aggregates))
-        start = None if node.keys else Constants((), ((),))
+        start = None if node.keys else Constants(self.lead, ((),))
         return Group(self._narrowed(input, names), len(keys), tuple(aggregates), shown, start)
 
     def _next(self, rest: list[Place], bound: frozenset[str]) -> Place:

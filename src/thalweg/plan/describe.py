@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from thalweg.algebra.expressions import Expression
+from thalweg.algebra.expressions import Expression, WindowEnd
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Var, quoted
 from thalweg.expressions.evaluate import Evaluator
@@ -83,9 +83,12 @@ class Describer:
                 )
                 return (f"{name} {node.leaf}", *asked)
             case Constants():
-                return (f"{name}: {_many(len(node.rows), 'row')} of the query, from the first instant on",)
+                since = "in each event" if self.query.per_event else "from the first instant on"
+                return (f"{name}: {_many(len(node.rows), 'row')} of the query, {since}",)
             case Select():
                 return (f"{name} {node.condition} ({self._tier(node.condition, node.names)})",)
+            case Compute() if isinstance(node.expression, WindowEnd):
+                return (f"{name} {Var(node.name)} := {node.expression}, anew whenever the window moves",)
             case Compute():
                 tier = self._tier(node.expression, node.input.names)
                 return (f"{name} {Var(node.name)} := {node.expression} ({tier})",)
@@ -176,7 +179,7 @@ def _merged(node: Rename) -> list[str]:
 
 def _state(node: Physical) -> str:
     """What an operator keeps between steps."""
-    if isinstance(node, Distinct):
+    if isinstance(node, Distinct) or (isinstance(node, Compute) and isinstance(node.expression, WindowEnd)):
         return "state: each row with its count"
     if isinstance(node, Slice):
         return "state: all rows in order, each with its count"

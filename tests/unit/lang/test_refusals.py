@@ -79,6 +79,31 @@ def refusal(text, kind=QueryError, stream="http://ex/s"):
             3,
             8,
         ),
+        (
+            "SELECT (<urn:thalweg:windowEnd>() AS ?e) FROM STREAM :s [RANGE 5s] { ?x :p ?y }",
+            "give it a STEP or REPORT PERIODIC",
+            2,
+            9,
+        ),
+        (
+            "SELECT (<urn:thalweg:windowStart>() AS ?e) FROM STREAM :s [ELEMENTS 5] { ?x :p ?y }",
+            "windows by time and [NOW] only",
+            2,
+            9,
+        ),
+        (
+            "SELECT (<urn:thalweg:windowStart>() AS ?e) FROM STREAM :s { ?x :p ?y }",
+            "windows by time and [NOW] only",
+            2,
+            9,
+        ),
+        (
+            "SELECT (<urn:thalweg:windowEnd>() AS ?e) FROM NAMED WINDOW :w ON :s [RANGE 5 STEP 1] "
+            "FROM NAMED WINDOW :v ON :s [RANGE 9 STEP 1] { WINDOW :w { ?x :p ?y } WINDOW :v { ?x :q ?y } }",
+            "one of several windows",
+            2,
+            9,
+        ),
         ("SELECT * FROM STREAM :s [FROM NOW-PT2H TO NOW-PT1H] { ?x :p ?y }", "windows in the past", 2, 26),
         (
             "REGISTER STREAM :o UNDER ENTAILMENT REGIME :r AS SELECT * FROM STREAM :s { ?x :p ?y }",
