@@ -12,6 +12,7 @@ from thalweg.algebra.query import Query
 from thalweg.errors import QueryError, UsageError
 from thalweg.instants import Time, duration, instant
 from thalweg.lang import parse
+from thalweg.schema.axioms import schema_of
 
 # U+001F separates the name of a stream from its channel, where a runner divides it.
 _IRI = re.compile(r'[^<>"{}|^`\\\x00-\x1e\x20]+')
@@ -78,6 +79,15 @@ def query_of(text: object, *, source: str, stream: str | None) -> Query:
                 f"{shown!r} is the name of a file, and a query is given as its text: open({shown!r}).read()"
             ) from None
         raise error from None
+
+
+def under_schema(query: Query, schema: object, rules: str | Iterable[str] | None) -> Query:
+    """The query under the schema and the rules that are given with it, if any."""
+    if schema is None:
+        if rules is not None:
+            raise UsageError("rules are those of a schema, and none is given: schema=")
+        return query
+    return query.under(schema_of(schema, rules))
 
 
 def names_a_file(text: str | bytes) -> bool:

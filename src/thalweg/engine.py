@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.answers import ContinuousQuery, Late, Memory, Stats, Stream
-from thalweg.arguments import graph_name_of, nearest, query_of, span_of, stream_of, time_of
+from thalweg.arguments import graph_name_of, nearest, query_of, span_of, stream_of, time_of, under_schema
 from thalweg.compaction import Compaction
 from thalweg.errors import UsageError, warn
 from thalweg.instants import Time
@@ -160,8 +160,14 @@ class Session:
         stream: str | None = None,
         source: str = "query",
         start: str = "now",
+        schema: object = None,
+        rules: str | Iterable[str] | None = None,
     ) -> ContinuousQuery:
         """Takes a query in; it sees the events that come from now on.
+
+        With a `schema`, the path of a file or RDF text (Turtle unless the name of the file says otherwise), the query
+        sees graphs that are closed under it. `rules` is a list of names that replaces the ten of the default; `default`
+        stands for these (see docs/semantics.md).
 
         With `start="content"` it begins with the answer over what its streams retain (see `retain`), as `+` rows at
         the present instant. `stream` is what a query reads that names no stream.
@@ -170,7 +176,9 @@ class Session:
         if start not in ("now", "content"):
             raise UsageError(f'start is "now" or "content", not {start!r}')
         query = query_of(text, source=source, stream=stream)
-        if query is not text:  # else whoever parsed it has seen its doubts
+        asked = query
+        query = under_schema(query, schema, rules)
+        if asked is not text:  # else whoever parsed it has seen its doubts
             for doubt in query.doubts:
                 warn(f"{source}: {doubt}")
         named = [*query.streams, *([query.output] if query.output is not None else [])]

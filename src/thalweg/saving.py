@@ -21,8 +21,9 @@ from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
+from thalweg.schema.axioms import Schema
 
-FORMAT = 8
+FORMAT = 9
 
 
 @dataclass
@@ -55,7 +56,12 @@ def pack_parts(parts: Parts) -> bytes:
             {
                 "streams": list(streamset.streams),
                 "queries": [
-                    {"text": query.text, "default": query.streams[0]} for query, _ in streamset.registered
+                    {
+                        "text": query.text,
+                        "default": query.streams[0],
+                        "schema": None if query.schema is None else query.schema.as_text(),
+                    }
+                    for query, _ in streamset.registered
                 ],
                 "state": streamset.state(),
             }
@@ -86,7 +92,11 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
     for place, saved in enumerate(state["streamsets"]):
         streamset = Streamset(saved["streams"])
         for number, query in enumerate(saved["queries"]):
-            asked = given.get((place, number)) or parse(query["text"], stream=query["default"])
+            asked = given.get((place, number))
+            if asked is None:
+                asked = parse(query["text"], stream=query["default"])
+                if query["schema"] is not None:
+                    asked = asked.under(Schema.from_text(query["schema"]))
             streamset.add(asked, arena, limits)
         streamset.restore(saved["state"], arena.intern)
         streamsets.append(streamset)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from thalweg.algebra.nodes import (
     Ask,
@@ -25,8 +25,12 @@ from thalweg.algebra.nodes import (
 )
 from thalweg.algebra.scope import scope_of
 from thalweg.algebra.terms import Const, Pattern
-from thalweg.algebra.windows import Arrivals, Count, Now, Range, Unbounded, Window
+from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Unbounded, Window
 from thalweg.deep import deeply
+from thalweg.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from thalweg.schema.axioms import Schema
 
 N = TypeVar("N", bound=Node)
 T = TypeVar("T")
@@ -55,7 +59,7 @@ class Source:
     @property
     def seen(self) -> Window:
         """The window that decides when the source changes."""
-        return self.window.window if isinstance(self.window, Arrivals) else self.window
+        return self.window.window if isinstance(self.window, Arrivals | Entailed) else self.window
 
     def __str__(self) -> str:
         read = " + ".join(f"<{stream}>" for stream in self.streams)
@@ -198,17 +202,36 @@ class Query:
     @cached_property
     def per_event(self) -> bool:
         """Whether the query is asked of each event alone: its window is [NOW]."""
-        return any(isinstance(source.window, Now) for source in self.sources)
+        return any(isinstance(source.seen, Now) for source in self.sources)
 
     @cached_property
     def by_count(self) -> bool:
         """Whether some window counts: then every event matters, whatever the patterns want."""
-        return any(isinstance(source.window, Count) for source in self.sources)
+        return any(isinstance(source.seen, Count) for source in self.sources)
 
     @cached_property
     def asks_arrivals(self) -> bool:
         """Whether some expression asks when a triple arrived."""
         return any(isinstance(source.window, Arrivals) for source in self.sources)
+
+    def under(self, schema: Schema) -> Query:
+        """The query over graphs that are closed under a schema."""
+        if self.asks_arrivals:
+            raise UnsupportedError(
+                "the times of arrivals under a schema: a derived triple arrives with each support"
+            )
+        sources = []
+        for source in self.sources:
+            window = source.seen
+            assert not isinstance(window, Arrivals | Entailed)
+            sources.append(replace(source, window=Entailed(window, schema)))
+        return replace(self, sources=tuple(sources))
+
+    @cached_property
+    def schema(self) -> Schema | None:
+        """The schema under which the graphs that the query sees are closed."""
+        found = (source.window.schema for source in self.sources if isinstance(source.window, Entailed))
+        return next(found, None)
 
     @cached_property
     def reports_empty(self) -> bool:

@@ -118,6 +118,12 @@ class Pattern:
         return (self.s, self.p, self.o)
 
     @property
+    def constants(self) -> tuple[str | None, str | None, str | None]:
+        """The texts of its constants; None is a variable."""
+        s, p, o = (term.text if isinstance(term, Const) else None for term in self.terms)
+        return s, p, o
+
+    @property
     def variables(self) -> tuple[str, ...]:
         """Names of its variables in order, each one once.
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from thalweg.algebra.terms import Const
 from thalweg.instants import show_instant
+
+if TYPE_CHECKING:
+    from thalweg.schema.axioms import Schema
 
 CLOSED_OPEN, OPEN_CLOSED = "CLOSED-OPEN", "OPEN-CLOSED"
 CLOSE, CHANGE, NON_EMPTY, PERIODIC = "WINDOW-CLOSE", "CONTENT-CHANGE", "NON-EMPTY", "PERIODIC"
@@ -233,13 +236,30 @@ class Arrivals:
         return f"{self.window}, latest arrivals"
 
 
+@dataclass(frozen=True, slots=True)
+class Entailed:
+    """A window whose content is closed under a schema; the window itself sees asserted triples only."""
+
+    window: Unbounded | Range | Count | Now
+    schema: Schema
+
+    @property
+    def content(self) -> Entailed:
+        """The window as its store sees it."""
+        window = self.window
+        return replace(self, window=window.content) if isinstance(window, Range | Count) else self
+
+    def __str__(self) -> str:
+        return f"{self.window}, closed under {self.schema.source}"
+
+
 ARRIVAL = "urn:thalweg:arrival:"
 """The predicates of an arrival begin with it."""
 SUBJECT, PREDICATE, OBJECT, TIME, MILLISECONDS = (
     Const.iri(ARRIVAL + name) for name in ("subject", "predicate", "object", "time", "milliseconds")
 )
 
-Window = Unbounded | Range | Count | Now | Arrivals
+Window = Unbounded | Range | Count | Now | Arrivals | Entailed
 
 
 def show_duration(us: int) -> str:

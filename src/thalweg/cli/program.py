@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from thalweg import __version__
-from thalweg.errors import DataError, QueryError, ThalwegError, UsageError
+from thalweg.errors import DataError, QueryError, ThalwegError, ThalwegWarning, UsageError
 
 if TYPE_CHECKING:
     from thalweg.algebra.query import Query
+    from thalweg.schema.axioms import Schema
 
 USAGE, FAILURE, INTERRUPTED = 2, 1, 130
 # typer may bring its own copy of click: the base of its usage errors is found through a name that it exports.
@@ -31,6 +33,20 @@ app = typer.Typer(
 
 
 QueryFile = Annotated[str, typer.Argument(metavar="QUERY.rq", help="A file with the query, or - for stdin.")]
+
+
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH", help="A schema (RDFS, some OWL): the query also sees what follows from the data."
+    ),
+]
+Rules = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES", help="Rules of the schema, comma-separated, e.g. default,transitive [default]."
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -55,6 +71,27 @@ def parse_file(path: str, *, default: str | None) -> Query:
     from thalweg.lang import parse
 
     return parse(text, source="the input" if path == "-" else path, stream=default)
+
+
+def with_schema(query: Query, schema: Path | None, rules: str | None) -> Query:
+    """The query under the schema of a file; what is ignored of it is said."""
+    if schema is None:
+        if rules is not None:
+            raise UsageError("--rules are those of a schema: --schema PATH")
+        return query
+    return query.under(read_schema(schema, rules))
+
+
+def read_schema(path: Path, rules: str | None) -> Schema:
+    """The schema of a file; what is ignored of it is said."""
+    from thalweg.schema.axioms import schema_of
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ThalwegWarning)
+        found = schema_of(path, rules)
+    for warning in caught:
+        print(f"thalweg: {warning.message}", file=sys.stderr)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

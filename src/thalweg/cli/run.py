@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thalweg.cli.program import FAILURE, INTERRUPTED, QueryFile, app, parse_file, reader_has_gone
+from thalweg.cli.program import (
+    FAILURE,
+    INTERRUPTED,
+    QueryFile,
+    Rules,
+    SchemaFile,
+    app,
+    parse_file,
+    reader_has_gone,
+    with_schema,
+)
 from thalweg.errors import ThalwegWarning, UsageError
 
 if TYPE_CHECKING:
@@ -169,6 +179,8 @@ def run(
             metavar="QUERY.rq", help="A CONSTRUCT query whose output stream the query reads; may be repeated."
         ),
     ] = None,
+    schema: SchemaFile = None,
+    rules: Rules = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Spark: keep reading new lines and files until stopped.")
     ] = False,
@@ -200,9 +212,9 @@ def run(
     if STDIN in inputs.values() and STDIN in (query, *(derive or ())):
         raise UsageError("the query and a stream cannot both be read from the standard input")
     default = next(iter(inputs)) if len(inputs) == 1 else None
-    parsed = parse_file(query, default=default)
+    parsed = with_schema(parse_file(query, default=default), schema, rules)
     mappings, mapping_files = mappings_of(mapping or (), inputs)
-    texts = [query, *(derive or ()), *mapping_files]
+    texts = [query, *(derive or ()), *mapping_files, *([] if schema is None else [schema])]
     outputs = {
         "--out": out or Path("-"),
         "--quarantine": quarantine,

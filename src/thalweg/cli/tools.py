@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from thalweg.cli.program import QueryFile, app, parse_file
+from thalweg.cli.program import QueryFile, Rules, SchemaFile, app, parse_file, with_schema
 from thalweg.errors import UsageError
 
 
@@ -33,9 +33,12 @@ def explain(
     format: Annotated[
         Drawing, typer.Option(help="Print a text, or draw the plan: for Graphviz, for Mermaid, or as SVG.")
     ] = Drawing.TEXT,
+    schema: SchemaFile = None,
+    rules: Rules = None,
 ) -> None:
     """Show how a query is parsed and how it will be run."""
     parsed = parse_file(query, default=stream or "urn:thalweg:stream")
+    parsed = with_schema(parsed, schema, rules)
     from thalweg.plan.explain import explain as explained
 
     print(explained(parsed, shards, format=format.value))

@@ -22,6 +22,7 @@ from thalweg.kernels.checking import njit
 from thalweg.kernels.memory import load32, load64, store32, store64
 from thalweg.kernels.store import (
     COUNTED,
+    CUT,
     DUPLICATE,
     ENDED,
     EXPEL,
@@ -239,7 +240,9 @@ def delete_part(desc, op, time, event, s, p, o, low, generation):
     if load64(row, ROW_TO) <= first_instant(desc, time):
         return np.int64(-1), high
     stamp = load64(row, ROW_TIME)
-    if op == EXPEL:
+    if op == CUT:
+        ends = load64(row, ROW_TO) > event
+    elif op == EXPEL:
         ends = stamp == event
     else:
         ends = stamp < (event if kind == COUNTED else time)

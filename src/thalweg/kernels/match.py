@@ -101,6 +101,7 @@ from thalweg.kernels.parameter_table import look_up_parameters
 from thalweg.kernels.solutions import emit_solution
 from thalweg.kernels.steps import choose, fits
 from thalweg.kernels.store import (
+    CUT,
     DELETE,
     ENDED,
     FIELDS,
@@ -274,6 +275,8 @@ def match(
                     continue
                 deleted += 1
                 start = max(load64(row_address(desc, number), ROW_FROM), first_instant(desc, time[i]))
+                if op[i] == CUT:
+                    start = max(start, event[i])
             r = np.int64(0)
             e = load64(spans, 0)
             level = np.int64(-1)

@@ -76,7 +76,7 @@ FEW_ENTRIES = 512  # of the index of an empty store
 MANY_ROWS = 1024  # of which a ring may have too many without being slack
 
 # What a row of a batch does.
-INSERT, DELETE, EXPEL, RETRACT = 1, -1, -2, -3
+INSERT, DELETE, EXPEL, RETRACT, CUT = 1, -1, -2, -3, -4
 
 # What `insert` answers where it did not insert.
 DUPLICATE, INVISIBLE, FULL_ROWS, SLACK_ROWS, UNFIT_TABLE = -1, -2, -3, -4, -5  # less by 1 for each index kind
@@ -457,7 +457,7 @@ def row_to_delete(desc, op, time, event, s, p, o):
 
     DELETE spares what arrived at the same instant; in a window by count these are the elements from number `event` on.
     RETRACT is such a delete that meets elements which were not visible before. EXPEL ends what element number `event`
-    brought, if no later one brought it again.
+    brought, if no later one brought it again. CUT ends what is there at instant `event`, or now if that is earlier.
     """
     kind = load64(desc, KIND)
     if kind == NOW:
@@ -470,6 +470,8 @@ def row_to_delete(desc, op, time, event, s, p, o):
     row = row_address(desc, alive)
     if load64(row, ROW_TO) <= first_instant(desc, time):
         return np.int64(-1)
+    if op == CUT:
+        return alive if load64(row, ROW_TO) > event else np.int64(-1)
     stamp = load64(row, ROW_TIME)
     if op == EXPEL:
         return alive if stamp == event else np.int64(-1)

@@ -8,21 +8,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.algebra.windows import Arrivals, Count
+from thalweg.algebra.windows import Arrivals, Count, Entailed
 from thalweg.operators.arrivals import ArrivalTimes
 from thalweg.operators.counting import Counting
+from thalweg.operators.entailment import Entailment
 from thalweg.operators.runs import in_time_order
 from thalweg.operators.state import State
 from thalweg.operators.views import View
 from thalweg.plan.program import (
-    Interner,
     Program,
     StoreKey,
     fed_stores,
+    patterns_of,
     store_key,
     wanted_predicates,
 )
+from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
+from thalweg.schema.expansion import Expansion
+from thalweg.schema.network import Network
 
 Ints = NDArray[np.int64]
 GENERATION = 32
@@ -30,36 +34,34 @@ GENERATION = 32
 
 
 class OwnFeeds:
-    """The windows by count and the arrivals of a streamset; each makes a feed of its own out of rows of the streams."""
+    """The windows of a streamset that make feeds of their own out of rows of the streams: those by count, arrivals, and
+    those that are closed under a schema.
+    """
 
     def __init__(self, streams: int) -> None:
         self._streams = streams
         self._keys: list[StoreKey] = []
-        self._own: list[Counting | ArrivalTimes] = []
+        self._own: list[Counting | ArrivalTimes | Entailment] = []
+        self._plain = True  # whether a store takes the rows of the streams themselves
         self._generations: list[int] = []
         self._gone: set[int] = set()
         self._listeners: list[list[View]] = []
 
-    def follow(
-        self, program: Program, queries: Sequence[tuple[Query, View, int, int]], intern: Interner
-    ) -> None:
+    def follow(self, program: Program, queries: Sequence[tuple[Query, View, int, int]], arena: Arena) -> None:
         """Has the windows of a program; those that it had go on. Queries come with their views, epochs, generations."""
         before = dict(zip(self._keys, self._own, strict=True))
         gone = {self._keys[number] for number in self._gone}
         self._keys = [program.stores[store] for store in fed_stores(program.stores)]
         self._gone = {number for number, key in enumerate(self._keys) if key in gone}
         self._own, self._generations, self._listeners = [], [], []
+        self._plain = bool((program.feeds[: self._streams, 0] >= 0).any())
         for key in self._keys:
             streams, window, epoch = key
-            assert isinstance(window, Count | Arrivals)
+            assert isinstance(window, Count | Arrivals | Entailed)
             made = before.get(key)
             if made is None:
-                wanted = wanted_predicates([(query, own) for query, _, own, _ in queries], key, intern)
                 numbers = [program.streams.index(stream) for stream in streams]
-                if isinstance(window, Arrivals):
-                    made = ArrivalTimes(window, numbers, wanted, intern)
-                else:
-                    made = Counting(window, numbers, wanted)
+                made = _made(window, key, numbers, [(query, own) for query, _, own, _ in queries], arena)
             self._own.append(made)
             # All queries of an epoch have the same generation, and no other query uses the store.
             self._generations.append(max((born for _, _, own, born in queries if own == epoch), default=0))
@@ -76,6 +78,8 @@ class OwnFeeds:
         is_triple = rows.s != 0
         triples = (feed, rows) if is_triple.all() else (feed[is_triple], rows[is_triple])
         feeds, parts = [triples[0]], [triples[1]]
+        if not self._plain:
+            feeds, parts = [], []
         streams = feed & ((1 << GENERATION) - 1)
         for number, (made, generation) in enumerate(zip(self._own, self._generations, strict=True)):
             if number in self._gone:
@@ -91,7 +95,11 @@ class OwnFeeds:
                 own = generation << GENERATION | self._streams + number
                 feeds.append(np.full(len(derived), own, np.int64))
                 parts.append(derived)
-        return in_order(np.concatenate(feeds), parts) if len(parts) > 1 else triples
+        if len(parts) == 1:
+            return feeds[0], parts[0]
+        if not parts:
+            return triples[0][:0], triples[1][:0]
+        return in_order(np.concatenate(feeds), parts)
 
     def leave(self, view: View, windows: Set[StoreKey]) -> None:
         """Releases a view, and what other windows than these have counted: there will be no further call."""
@@ -121,6 +129,11 @@ class OwnFeeds:
         return [ids for made in self._own for ids in made.live_ids()]
 
     @property
+    def absent(self) -> int:
+        """How many deletes found nothing to delete in windows that are closed under a schema."""
+        return sum(made.absent for made in self._own if isinstance(made, Entailment))
+
+    @property
     def held(self) -> int:
         """How many rows are kept."""
         return sum(made.held for made in self._own)
@@ -131,10 +144,28 @@ class OwnFeeds:
         return sum(made.nbytes for made in self._own)
 
 
+def _made(
+    window: Count | Arrivals | Entailed,
+    key: StoreKey,
+    streams: Sequence[int],
+    queries: Sequence[tuple[Query, int]],
+    arena: Arena,
+) -> Counting | ArrivalTimes | Entailment:
+    """What makes the feed of a window for queries, which come with their epochs."""
+    if isinstance(window, Entailed):
+        return Entailment(
+            window, streams, Expansion(Network(window.schema, patterns_of(queries, key)), arena)
+        )
+    wanted = wanted_predicates(queries, key, arena.intern)
+    if isinstance(window, Arrivals):
+        return ArrivalTimes(window, streams, wanted, arena.intern)
+    return Counting(window, streams, wanted)
+
+
 def _ticks(query: Query, key: StoreKey, epoch: int) -> bool:
     """Whether a query needs the reports of a store's window."""
     return any(
-        store_key(source, epoch) == key and isinstance(source.window, Count) and source.window.ticks
+        store_key(source, epoch) == key and isinstance(source.seen, Count) and source.seen.ticks
         for source in query.sources
     )
 

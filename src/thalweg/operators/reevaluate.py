@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.windows import Arrivals, Count, Range, Unbounded, Window
+from thalweg.algebra.windows import Arrivals, Count, Entailed, Range, Unbounded, Window
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_EVENT, OUT_FROM, OUT_TO, OUT_UNIT, OUT_WEIGHT
-from thalweg.kernels.store import EXPEL, FOREVER, INSERT
+from thalweg.kernels.store import CUT, EXPEL, FOREVER, INSERT
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.runs import runs
 from thalweg.operators.spans import Changes, Spans
@@ -31,7 +31,7 @@ class Content:
     """What one window holds, as lifetimes of triples; written apart from the kernels on purpose."""
 
     def __init__(self, window: Window) -> None:
-        self.window = window.window if isinstance(window, Arrivals) else window
+        self.window = window.window if isinstance(window, Arrivals | Entailed) else window
         self._place: dict[Triple, int] = {}
         self._rows = np.empty((64, 6), np.int64)  # s, p, o, from, to, stamp of the last arrival
         self._used = 0
@@ -63,6 +63,11 @@ class Content:
             elif begin < end:
                 self._place[triple] = self._append((*triple, begin, end, stamp))
             return [begin, end]
+        if op == CUT:
+            until = max(begin, event)
+            if alive and self._rows[place, 4] > until:
+                self._rows[place, 4] = until
+            return [until]
         if alive and (self._rows[place, 5] == stamp if op == EXPEL else self._rows[place, 5] < stamp):
             self._rows[place, 4] = begin
         return [begin]

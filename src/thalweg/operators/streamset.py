@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.algebra.windows import ELEMENTS, TRIPLES, Count, Range, Unbounded, Window
+from thalweg.algebra.windows import ELEMENTS, TRIPLES, Count, Entailed, Range, Unbounded, Window
 from thalweg.errors import UsageError
 from thalweg.kernels.layout import ABSENT
 from thalweg.kernels.times import NO_TIME
@@ -67,6 +67,7 @@ class Streamset:
         self.has_content = False
         """Whether it begins with rows that its streams retain, and has not matched them yet."""
         self._intern: Interner | None = None
+        self._arena: Arena | None = None
         self._noted = 0  # queries whose windows have been looked at
         self._calm = 0  # rows since the last registration
         self._registrations = Registrations()
@@ -97,7 +98,7 @@ class Streamset:
         self._again = None
         self._stale = True
         self._calm = 0
-        self._intern = arena.intern
+        self._intern, self._arena = arena.intern, arena
         self.awaits_start = self.awaits_start or view.awaits_start
         return view
 
@@ -346,10 +347,11 @@ class Streamset:
     def _set_up(self, program: Program, intern: Interner) -> None:
         """Makes what stands before and behind the matching: countings, products, ways to views."""
         self._routes.follow(program)
-        if any(map(has_feed, program.stores)):
+        if len(self._feeds) or any(map(has_feed, program.stores)):
             registrations = zip(self._registrations.epochs, self._registrations.generations, strict=True)
             queries = [(*pair, *own) for pair, own in zip(self._routes.queries, registrations, strict=True)]
-            self._feeds.follow(program, queries, intern)
+            assert self._arena is not None
+            self._feeds.follow(program, queries, self._arena)
         if not self._linked:
             self._longest, self._counting, self._noted = 0, [], 0
         for number, (query, _) in enumerate(self._routes.queries[self._noted :], self._noted):
@@ -424,7 +426,8 @@ class Streamset:
     @property
     def absent(self) -> int:
         """How many deletes found nothing to delete."""
-        return self._matcher.counters.item(ABSENT) if self._matcher is not None else 0
+        matched = self._matcher.counters.item(ABSENT) if self._matcher is not None else 0
+        return matched + self._feeds.absent
 
     @property
     def window_bytes(self) -> int:
@@ -495,7 +498,8 @@ class Streamset:
 
 
 def _counts_events(windows: Iterable[StoreKey]) -> bool:
-    return any(isinstance(window, Count) and window.unit == ELEMENTS for _, window, _ in windows)
+    seen = (window.window if isinstance(window, Entailed) else window for _, window, _ in windows)
+    return any(isinstance(window, Count) and window.unit == ELEMENTS for window in seen)
 
 
 def _longest(windows: Iterable[Window]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.windows import Arrivals, Count, Now, Range, Unbounded, Window
+from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Unbounded, Window
 from thalweg.kernels import store as kernel
 from thalweg.kernels.checking import address_of
 from thalweg.operators.state import State
@@ -188,6 +188,10 @@ class WindowStores:
                 fields[kernel.KIND] = kernel.NOW
             case Arrivals():
                 self._describe(number, window.window)
+            case Entailed():
+                self._describe(number, window.window)
+                if isinstance(window.window, Count):  # its feed says what leaves
+                    fields[kernel.KIND] = kernel.UNBOUNDED
             case _:
                 raise TypeError(f"not a window: {window!r}")
         if isinstance(window, Range | Count) and window.period is not None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Var
-from thalweg.algebra.windows import Arrivals
+from thalweg.algebra.windows import Arrivals, Entailed
 from thalweg.rdf.arena import Arena, Ids
 
 Mask = NDArray[np.bool_]
@@ -54,13 +54,13 @@ class Coverage:
     """The patterns of queries that no triple has fitted so far. One that was fitted costs nothing more.
 
     Patterns are numbered from the first of the first query on. Those that read another stream than the given ones, such
-    as a derived one, and those about arrivals count as fitted: nothing is known of them here.
+    as a derived one, and those about arrivals or under a schema count as fitted: nothing is known of them here.
     """
 
     def __init__(self, queries: Sequence[Query], streams: Iterable[str], matched: Iterable[int] = ()) -> None:
         known, before = set(streams), set(matched)
         self._patterns = [
-            (pattern, () if isinstance(source.window, Arrivals) else source.streams)
+            (pattern, () if isinstance(source.window, Arrivals | Entailed) else source.streams)
             for query in queries
             for pattern in query.patterns
             for source in [query.sources[pattern.source]]

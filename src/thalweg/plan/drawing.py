@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from thalweg.algebra import nodes, printing
 from thalweg.algebra.query import Query
+from thalweg.plan import epsilon
 from thalweg.plan.describe import Describer
 from thalweg.plan.physical import Physical, Scan, inputs_of
 from thalweg.plan.svg import svg
@@ -36,6 +37,10 @@ def draw(query: Query, notes: Sequence[str], format: str) -> str:
     graphs = [logical(query)]
     if query.empty is None:
         graphs.append(physical(query, notes))
+    if (network := epsilon.drawn(query)) is not None:
+        labels, edges = network
+        shown = tuple(tuple(map(_short, label)) for label in labels)
+        graphs.append(Graph("epsilon network, reduced", shown, edges))
     return {"dot": dot, "mermaid": mermaid, "svg": lambda found: svg(found, "plan of a query")}[format](
         graphs
     )

@@ -11,6 +11,7 @@ from thalweg.algebra.windows import (
     ELEMENTS,
     Arrivals,
     Count,
+    Entailed,
     Now,
     Range,
     Report,
@@ -24,6 +25,7 @@ from thalweg.plan.compile import plan_of
 from thalweg.plan.delta import INDEX_NAMES, components, plan_component
 from thalweg.plan.describe import Describer, columns
 from thalweg.plan.drawing import draw
+from thalweg.plan.epsilon import lines_of
 from thalweg.plan.legend import prefixes_of, shortened, with_key
 from thalweg.plan.physical import EVENT, CoGroup, Physical, inputs_of
 from thalweg.plan.program import store_key
@@ -50,6 +52,7 @@ def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
 def _page(query: Query, shards: int) -> list[str]:
     lines = [f"language   {query.language}"]
     lines += _sources(query)
+    lines += lines_of(query)
     if query.empty is not None:
         lines.append(f"answer     always empty: {query.empty}")
         return [*lines, *_output(query)]
@@ -112,6 +115,8 @@ def _meaning(window: Window) -> str:
             return f"{counted}{_report_times(window)}; {pruned}every {unit} counts"
         case Arrivals():
             return f"{_meaning(window.window)}; each triple as a node with its latest time"
+        case Entailed():
+            return f"{_meaning(window.window)}, and what follows from it"
         case Range():
             return f"{_movement(window)}{_report_times(window)}; holds {_bounds(window)}"
 

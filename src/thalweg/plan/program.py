@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Const
-from thalweg.algebra.windows import Arrivals, Count, Range, Window
+from thalweg.algebra.windows import Arrivals, Count, Entailed, Range, Window
 from thalweg.kernels.dispatch import signature_key
 from thalweg.kernels.layout import (
     BIND,
@@ -29,6 +29,7 @@ from thalweg.kernels.store import ALL
 from thalweg.plan.compile import plan_of
 from thalweg.plan.delta import Fanout, PlanGraph, components, plan_component
 from thalweg.plan.shapes import FEW_QUERIES, Shape, Unit, shapes_of
+from thalweg.schema.network import Terms
 
 Ints = NDArray[np.int64]
 Interner = Callable[[bytes], int]
@@ -95,23 +96,36 @@ def store_key(source: Source, epoch: int = 0) -> StoreKey:
     """What makes two sources share a store: the same streams under a window of the same content.
 
     A window by count begins to count when its query is registered, so that it has the `epoch` of its query: queries
-    between which rows came have different ones. So do arrivals.
+    between which rows came have different ones. So do arrivals, and windows that are closed under a schema.
     """
     window = source.window
     streams = tuple(sorted(source.streams))
-    if isinstance(window, Count | Arrivals):
+    if isinstance(window, Count | Arrivals | Entailed):
         return (streams, window.content, epoch)
     return (streams, window.content if isinstance(window, Range) else window, 0)
 
 
 def has_feed(key: StoreKey) -> bool:
-    """Whether a store has a feed of its own, made of rows of its streams: windows by count, and arrivals."""
-    return isinstance(key[1], Count | Arrivals)
+    """Whether a store has a feed of its own, made of rows of its streams: windows by count, arrivals,
+    and windows that are closed under a schema.
+    """
+    return isinstance(key[1], Count | Arrivals | Entailed)
 
 
 def fed_stores(keys: Sequence[StoreKey]) -> list[int]:
     """The stores with feeds of their own; in a program, these follow the feeds of the streams."""
     return [k for k, key in enumerate(keys) if has_feed(key)]
+
+
+def patterns_of(queries: Iterable[tuple[Query, int]], key: StoreKey) -> tuple[Terms, ...]:
+    """The constants of the patterns of queries (with their epochs) that read a store; None is a variable."""
+    found = (
+        pattern.constants
+        for query, epoch in queries
+        for pattern in query.patterns
+        if store_key(query.sources[pattern.source], epoch) == key
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def wanted_predicates(queries: Iterable[tuple[Query, int]], key: StoreKey, intern: Interner) -> Ints | None:

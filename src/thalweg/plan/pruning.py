@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from thalweg.algebra.query import Query, Source
-from thalweg.algebra.terms import Const, Term
-from thalweg.algebra.windows import TRIPLES, Arrivals, Count
+from thalweg.algebra.terms import Const
+from thalweg.algebra.windows import TRIPLES, Arrivals, Count, Entailed
 from thalweg.plan.compile import answers_every_event
 from thalweg.rdf.prune import Prune, Signature
+from thalweg.schema.network import Network, Terms
 
 
 def pruning_of(queries: Iterable[Query], derived: Container[str] = ()) -> Prune:
@@ -23,19 +24,29 @@ def pruning_of(queries: Iterable[Query], derived: Container[str] = ()) -> Prune:
         for source in query.sources
         if not all(stream in derived for stream in source.streams)
     ]
-    if any(isinstance(source.window, Count) and source.window.unit == TRIPLES for _, source in read):
+    if any(isinstance(source.seen, Count) and source.seen.unit == TRIPLES for _, source in read):
         return Prune.everything()
     if any(answers_every_event(query) for query, _ in read):
         return Prune.everything()
     return Prune.of(
-        Signature(*(term.text.encode() if isinstance(term, Const) else None for term in terms))
+        Signature(*(None if term is None else term.encode() for term in terms))
         for query, source in read
         for terms in _read_terms(query, source)
     )
 
 
-def _read_terms(query: Query, source: Source) -> list[tuple[Term | None, ...]]:
-    """What the triples that a source needs are like: the terms of its patterns, or those whose arrivals it has."""
+def _read_terms(query: Query, source: Source) -> list[Terms]:
+    """What the triples that a source needs are like: the terms of its patterns, or those whose arrivals it has.
+
+    Under a schema, also those from which such a triple follows.
+    """
     if isinstance(source.window, Arrivals):
-        return list(source.window.wanted)
-    return [pattern.terms for pattern in query.patterns if query.sources[pattern.source] is source]
+        return [_texts(*wanted) for wanted in source.window.wanted]
+    own = [pattern.constants for pattern in query.patterns if query.sources[pattern.source] is source]
+    if isinstance(source.window, Entailed):
+        return [*own, *Network(source.window.schema, tuple(own)).wanted()]
+    return own
+
+
+def _texts(s: Const | None, p: Const | None, o: Const | None) -> Terms:
+    return s and s.text, p and p.text, o and o.text  # type: ignore[return-value]  # no text is empty

@@ -5,9 +5,10 @@ It shares no code with `thalweg.schema`: triples of texts, one rule after the ot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
-Triple = tuple[str, str, str]
+from thalweg.testing.snapshot import Event, Oracle, Question, Row, Triple, hidden, shown
 
 _RDF, _RDFS, _OWL = (
     "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
@@ -91,3 +92,27 @@ def _is_answerable(triple: Triple) -> bool:
         and p.startswith("<")
         and not any(term.startswith("_:schema") for term in (s, o))
     )
+
+
+class ClosedOracle(Oracle):
+    """The snapshot oracle over contents that are closed under a schema."""
+
+    def __init__(
+        self,
+        question: Question,
+        events: Sequence[Event],
+        schema: Sequence[Triple],
+        rules: Iterable[str] = ALL_RULES,
+        *,
+        stable: bool = False,
+    ) -> None:
+        super().__init__(question, events, stable=stable)
+        self.schema = schema
+        self.rules = frozenset(rules)
+
+    def _ask(self, contents: Iterable[frozenset[Triple]]) -> Counter[Row]:
+        plain = ({(shown(s), shown(p), shown(o)) for s, p, o in content} for content in contents)
+        return super()._ask(
+            frozenset(hidden(triple, scope="") for triple in closed(self.schema, content, self.rules))
+            for content in plain
+        )

@@ -29,6 +29,8 @@ __all__ = [
     "blur",
     "canonical",
     "duration_text",
+    "hidden",
+    "shown",
 ]
 
 Triple = tuple[str, str, str]
@@ -110,14 +112,14 @@ class Question:
     def sparql(self) -> str:
         """The query in SPARQL 1.1, over a dataset with one named graph per block."""
         body = (
-            f"GRAPH <urn:block:{number}> {{ {' '.join(_lines(tuple(map(_hidden, block.patterns))))} }}"
+            f"GRAPH <urn:block:{number}> {{ {' '.join(_lines(tuple(map(hidden, block.patterns))))} }}"
             for number, block in enumerate(self.blocks)
         )
         where = f"{{ {' '.join(body)} }}"
         if self.template is None:
             return f"{self._select()} WHERE {where}"
         # Copies of a solution share its nodes, so that they are made one before.
-        made = " ".join(_lines(map(_hidden, self.template)))
+        made = " ".join(_lines(map(hidden, self.template)))
         return f"CONSTRUCT {{ {made} }} WHERE {{ SELECT DISTINCT {self._shown_names()} WHERE {where} }}"
 
     @property
@@ -210,7 +212,7 @@ class Oracle:
     def _scoped(self, index: int) -> list[Triple]:
         """The triples of an event with terms that pyoxigraph keeps as they are."""
         scope = "" if self.stable else f"e{index}-"
-        return [_hidden(triple, scope=scope) for triple in self.events[index].triples]
+        return [hidden(triple, scope=scope) for triple in self.events[index].triples]
 
     def turns(self, until: int | None = None) -> list[int]:
         """The instants at which anything can happen: arrivals, expiries and reports, in order."""
@@ -323,7 +325,7 @@ class Oracle:
         """
         made = store.query(self.question.sparql())
         assert isinstance(made, ox.QueryTriples)
-        expected = {tuple(_shown(str(term)) for term in (t.subject, t.predicate, t.object)) for t in made}
+        expected = {tuple(shown(str(term)) for term in (t.subject, t.predicate, t.object)) for t in made}
         everything = replace(
             self.question, template=None, distinct=True, select=tuple(self.question.variables)
         )
@@ -358,7 +360,7 @@ def _solutions(store: ox.Store, sparql: str) -> Counter[Row]:
     assert isinstance(solutions, ox.QuerySolutions)
     names = [variable.value for variable in solutions.variables]
     return Counter(
-        frozenset((name, _shown(str(value))) for name in names if (value := solution[name]) is not None)
+        frozenset((name, shown(str(value))) for name in names if (value := solution[name]) is not None)
         for solution in solutions
     )
 
@@ -377,7 +379,7 @@ def _lines(patterns: Iterable[Triple]) -> list[str]:
     return [f"{s} {p} {o} ." for s, p, o in patterns]
 
 
-def _hidden(triple: Triple, scope: str | None = None) -> Triple:
+def hidden(triple: Triple, scope: str | None = None) -> Triple:
     """The triple with IRIs in place of literals, and of blank nodes if a scope is given.
 
     An Oxigraph store knows numbers by value ("01" comes back as "1"); basic patterns compare terms. A blank
@@ -395,6 +397,7 @@ def _hidden(triple: Triple, scope: str | None = None) -> Triple:
     return hide(s), hide(p), hide(o)
 
 
-def _shown(text: str) -> str:
-    hidden = text.removeprefix("<urn:hidden:")
-    return text if hidden == text else bytes.fromhex(hidden[:-1]).decode()
+def shown(text: str) -> str:
+    """The term that an IRI in its place hides, or the text itself."""
+    rest = text.removeprefix("<urn:hidden:")
+    return text if rest == text else bytes.fromhex(rest[:-1]).decode()
