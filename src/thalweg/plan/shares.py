@@ -118,6 +118,8 @@ def plan_shares(query: Query, shards: int, sizes: Mapping[int, float] | None = N
         return Shares(reason="a window that counts has to see every event")
     if query.per_event:
         return Shares(events=shards, reason="[NOW] reads each event alone: whole events are spread")
+    if query.schema is not None:
+        return Shares(reason="what follows from a triple is made where all triples of the window are")
     if query.asks_arrivals:
         return Shares(reason="the times of arrivals are made where all triples of the window are")
     if query.reports_empty:

@@ -188,7 +188,7 @@ class Network:
                     if _fits(ends, form.s, s) and _fits(ends, form.o, o):
                         yield ends[S], entry.p, ends[O]
         for p, reads in self.reads.items():
-            if reads == {S, O}:
+            if reads == {S, O} and p.startswith("<"):
                 yield None, p, None
 
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from thalweg.algebra.query import Query
+from thalweg.arguments import under_schema
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.io.job import Job
 from thalweg.options import LIMITS, RunOptions
@@ -61,6 +62,8 @@ def run(
     derive: Sequence[str | Query] = (),
     clocked: bool = False,
     max_path_pairs: int = LIMITS.path_pairs,
+    schema: object = None,
+    rules: str | Iterable[str] | None = None,
 ) -> DataFrame:
     """The answer of a continuous query over a streaming frame of `format("rdf")` or `events`, as a streaming frame.
 
@@ -77,8 +80,9 @@ def run(
     some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
     brings later may be late. `derive` holds CONSTRUCT queries whose output streams the query reads; all of them
     then run in one shard. A path with `+` or `*` that connects more than `max_path_pairs` pairs of terms fails the job.
-    `clocked` also counts the time of the reading, for measurements: Spark then repeats more
-    than it must after a failure.
+    With a `schema`, the path of a file or RDF text, the query (not those of `derive`) sees graphs that are closed under
+    it; `rules` is a list of names that replaces the default. `clocked` also counts the time of the reading, for
+    measurements: Spark then repeats more than it must after a failure.
     """
     options = RunOptions(
         mode=mode,
@@ -96,6 +100,7 @@ def run(
         max_path_pairs=max_path_pairs,
     )
     job = Job.of(text, options, derive=derive, stream=stream)
+    job = replace(job, query=under_schema(job.query, schema, rules))
     return run_job(events, job, quarantine=quarantine, late=late)
 
 

@@ -69,7 +69,7 @@ class ShardPlan:
     @property
     def fingerprint(self) -> str:
         """A digest of all that decides the answers: a checkpoint of another job is not ours."""
-        texts = [(query.text, query.streams) for query in self.job.queries]
+        texts = [(query.text, query.streams, query.schema) for query in self.job.queries]
         parts = (
             STATE_FORMAT,
             texts,
