@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from functools import partial
 from typing import Any
 
 
@@ -31,8 +30,12 @@ def main(point: str, batch: str, *arguments: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     Ledger.note = killed  # type: ignore[method-assign]
-    small: Any = partial(command.run_files, source={"maxBytesPerTrigger": "2k"})
-    command.run_files = small
+    run_files = command.run_files
+
+    def in_small_batches(*given: Any, **options: Any) -> Any:
+        return run_files(*given, **{**options, "source": {"maxBytesPerTrigger": "2k"}})
+
+    command.run_files = in_small_batches
     cli.main(arguments)
 
 
