@@ -63,7 +63,7 @@ test: $(WARM)
 	@$(PYTEST) -m "not soak" $(ARGS)
 
 soak: $(WARM)
-	@$(BIN)/python -m pytest -m soak $(ARGS)
+	@$(PYTEST) -m soak $(ARGS)
 	@THALWEG_HYPOTHESIS=deep $(PYTEST) tests/property/test_algebra.py tests/property/test_shared_registration.py $(ARGS)
 
 # The checked build has a separate cache: switching does not recompile.

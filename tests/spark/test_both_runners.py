@@ -247,8 +247,14 @@ def changes(seed: int) -> list[Event]:
     return [*events, Event(S, at + 10**6, (("<http://ex/a>", "<http://ex/unwanted>", "<http://ex/b>"),))]
 
 
-@pytest.mark.parametrize("shards", [1, 2, 3, 4])
-@pytest.mark.parametrize("name", ALGEBRA)
+@pytest.mark.parametrize(
+    ("name", "shards"),
+    [
+        pytest.param(name, shards, marks=() if shards == 1 + k % 4 else pytest.mark.soak)
+        for k, name in enumerate(ALGEBRA)
+        for shards in (1, 2, 3, 4)
+    ],
+)
 def test_kills_at_every_batch_leave_the_rows_of_the_algebra_as_they_are(name: str, shards: int) -> None:
     """Inserts and deletes in batches of any size; each batch is broken off, run, and run again, by new workers."""
     chance = random.Random(f"{name} {shards}")

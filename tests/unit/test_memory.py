@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +33,11 @@ CASES = [
     ("[RANGE 10s STEP 2s]", "RSTREAM"),
     ("[ELEMENTS 50 STEP 7]", "RSTREAM"),
 ]
+
+
+def in_soak(*values: str) -> list[Any]:
+    """Parameters that `make test` leaves out."""
+    return [pytest.param(value, marks=pytest.mark.soak) for value in values]
 
 
 def text(window: str, view: str = "SELECT *", body: str = JOIN) -> str:
@@ -73,7 +79,7 @@ def slow_events(session: Session, queries: list[ContinuousQuery], begin: int) ->
             query.poll()
 
 
-@pytest.mark.parametrize("ending", ["advance", "slow events"])
+@pytest.mark.parametrize("ending", ["advance", pytest.param("slow events", marks=pytest.mark.soak)])
 @pytest.mark.parametrize(("window", "view"), CASES)
 def test_memory_is_given_back_after_a_burst(window: str, view: str, ending: str) -> None:
     session = Session()
@@ -90,7 +96,7 @@ def test_memory_is_given_back_after_a_burst(window: str, view: str, ending: str)
     assert not sizes(session)
 
 
-@pytest.mark.parametrize("window", ["[RANGE 10s]", "[RANGE 10s STEP 2s]", "[NOW]"])
+@pytest.mark.parametrize("window", ["[RANGE 10s]", *in_soak("[RANGE 10s STEP 2s]", "[NOW]")])
 def test_the_parts_of_a_product_are_given_back(window: str) -> None:
     session = Session()
     query = session.register(text(window, body=PRODUCT))
@@ -142,7 +148,7 @@ def test_memory_follows_what_is_left_of_a_burst() -> None:
 
 
 @pytest.mark.parametrize(
-    "window", ["", "[RANGE 1h]", "[RANGE 1h STEP 1s]", "[ELEMENTS 20000]", "[TRIPLES 20000]"]
+    "window", ["[RANGE 1h]", *in_soak("", "[RANGE 1h STEP 1s]", "[ELEMENTS 20000]", "[TRIPLES 20000]")]
 )
 def test_an_unregistered_query_leaves_neither_rows_nor_terms(window: str) -> None:
     session = Session()
