@@ -118,6 +118,7 @@ def test_both_runners_conclude_with_the_same_lines(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("more", [[], ["--on-error", "fail"]])
 def test_both_runners_fail_by_the_same_words(tmp_path: Path, more: list[str]) -> None:
     (tmp_path / "s.nq").write_text(lines("pq"))

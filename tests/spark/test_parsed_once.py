@@ -35,8 +35,7 @@ print(code, len(calls), file=sys.stderr)
     [
         ("local", False),
         ("local", True),
-        pytest.param("spark", False, marks=pytest.mark.spark),
-        pytest.param("spark", True, marks=pytest.mark.spark),
+        pytest.param("spark", True, marks=[pytest.mark.spark, pytest.mark.soak]),
     ],
 )
 def test_a_run_of_the_command_parses_each_text_once(on: str, derive: bool, tmp_path: Path) -> None:

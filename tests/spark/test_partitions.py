@@ -37,6 +37,7 @@ def frame(session: Any, path: Path, **options: Any) -> Any:
     return tw.spark.run(events, TEXT, **options)
 
 
+@pytest.mark.soak
 def test_a_session_with_200_partitions_has_as_many_states_as_shards_and_keeps_its_number(
     plain: Any, tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
