@@ -45,7 +45,7 @@ CLASSES = {
     "other": _OTHER,
 }
 """Classes of terms in their order."""
-_BY_TEXT = 1 << _BLANK | 1 << _IRI | 1 << _STRING | 1 << _LANG | 1 << _OTHER
+BY_TEXT = 1 << _BLANK | 1 << _IRI | 1 << _STRING | 1 << _LANG | 1 << _OTHER
 _LESS, _QUOTE, _BACKSLASH = 60, 34, 92
 
 
@@ -141,7 +141,7 @@ def compare(a, b, conditions, descending, width, slots_at, last, log_at):
                 break
         if found == 0:
             x, y = load64(a, base + 3), load64(b, base + 3)
-            if x != y and (_BY_TEXT >> load64(a, base)) & 1:
+            if x != y and (BY_TEXT >> load64(a, base)) & 1:
                 found = _texts(x, y, False, slots_at, last, log_at)
         if found != 0:
             return -found if (descending >> c) & 1 else found
@@ -353,12 +353,13 @@ def _select(nodes, cells, root, rank):
 @njit(cache=True, nogil=True)
 def step(
     times, weights, probes, root, conditions, descending, width, low, high,
-    nodes, head, path, arena_slots, arena_log, out_times, out_weights, out_rows, start,
+    nodes, head, path, arena_slots, arena_log, out_times, out_weights, out_rows, start, left_out, least,
 ):  # fmt: skip
     """Takes changes of rows from `start` on; writes what enters and leaves the ranks from `low` to below `high`.
 
-    The law: the rows with these ranks, before and after each copy of a row, differ by what is written. Answers where it
-    stopped for want of room in the output, the root, and how many rows were written. There must be room for the nodes.
+    The law: the rows with these ranks, before and after each copy of a row, differ by what is written. Changes that are
+    `left_out` are not taken. Answers where it stopped, the root, and how many rows were written. It stops for want of
+    room in the output, and before a change that leaves less than `least` rows. There must be room for the nodes.
     """
     nodes_at, cells = np.int64(nodes.ctypes.data), np.int64(nodes.shape[1])
     head_at, path_at = np.int64(head.ctypes.data), np.int64(path.ctypes.data)
@@ -369,8 +370,12 @@ def step(
     written = np.int64(0)
     room = np.int64(out_times.size)
     for k in range(start, times.size):
+        if left_out[k]:
+            continue
         probe = probes_at + 8 * k * size
         weight = np.int64(weights[k])
+        if weight < 0 and _total(nodes_at, cells, root) + weight < least:
+            return k, root, written
         sign = np.int64(1) if weight > 0 else np.int64(-1)
         if written + 2 * abs(weight) > room and written > 0:
             return k, root, written
