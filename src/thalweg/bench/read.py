@@ -1,10 +1,10 @@
-"""The suite of readers: every format on one core, next to pyoxigraph and rdflib on the same bytes."""
+"""The suite of readers: every format on one core, next to pyoxigraph, rdflib and pyjelly on the same bytes."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
-import io
+import json
 import tempfile
 import time
 from collections.abc import Callable
@@ -17,71 +17,20 @@ import pyoxigraph as ox
 from numba import njit
 
 from thalweg.bench.lubm import NAMES, prune_for, query_text
+from thalweg.bench.read_samples import SAMPLES, TAXI_COLUMNS, TAXI_MAPPING, Sample
 from thalweg.bench.report import Report
+from thalweg.bench.taxi import rows_of
 from thalweg.bench.workload import STREAM, lay_out
 from thalweg.io.files import read_events
 from thalweg.lang import parse
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
+from thalweg.rdf.mapping import Mapping
 from thalweg.rdf.prune import Prune, Signature
 
 _RDFLIB_TRIPLES = 20_000
 _LAPS = 3
 _NOTHING = Prune.of([Signature(None, b"<http://nowhere>", None)])
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The same triples in a format, the parser of pyoxigraph for it, and rdflib's name of it."""
-
-    format: str
-    suffix: str
-    make: Callable[[list[ox.Triple]], bytes]
-    rival: ox.RdfFormat | None = None
-    rdflib: str | None = None
-    target: float | None = None
-    """How many times the rate of pyoxigraph's parser is wanted."""
-
-
-def _in_graphs(triples: list[ox.Triple], size: int = 1000) -> list[ox.Quad]:
-    """The triples in named graphs, each with its time."""
-    quads = []
-    stamp = ox.NamedNode("http://www.w3.org/ns/prov#generatedAtTime")
-    for start in range(0, len(triples), size):
-        graph = ox.NamedNode(f"http://example.org/graph/{start}")
-        quads.append(ox.Quad(graph, stamp, ox.Literal(str(start))))
-        quads += [ox.Quad(t.subject, t.predicate, t.object, graph) for t in triples[start : start + size]]
-    return quads
-
-
-def _serialised(format: ox.RdfFormat, graphs: bool = False) -> Callable[[list[ox.Triple]], bytes]:
-    def make(triples: list[ox.Triple]) -> bytes:
-        return ox.serialize(_in_graphs(triples) if graphs else triples, format=format) or b""
-
-    return make
-
-
-def _patch(triples: list[ox.Triple]) -> bytes:
-    """A patch that inserts the triples, a hundred in a transaction, and deletes a fifth of them again."""
-    out = io.BytesIO()
-    lines = (ox.serialize(triples, format=ox.RdfFormat.N_TRIPLES) or b"").splitlines()
-    for start in range(0, len(lines), 100):
-        part = lines[start : start + 100]
-        out.write(b"TX .\n" + b"".join(b"A " + line + b"\n" for line in part))
-        out.write(b"".join(b"D " + line + b"\n" for line in part[::5]) + b"TC .\n")
-    return out.getvalue()
-
-
-SAMPLES = (
-    Sample("nt", ".nt", _serialised(ox.RdfFormat.N_TRIPLES), ox.RdfFormat.N_TRIPLES, "nt", 5),
-    Sample("nq", ".nq", _serialised(ox.RdfFormat.N_QUADS, graphs=True), ox.RdfFormat.N_QUADS, "nquads", 5),
-    Sample("turtle", ".ttl", _serialised(ox.RdfFormat.TURTLE), ox.RdfFormat.TURTLE, "turtle", 1),
-    Sample("trig", ".trig", _serialised(ox.RdfFormat.TRIG, graphs=True), ox.RdfFormat.TRIG, "trig", 1),
-    Sample("n3", ".n3", _serialised(ox.RdfFormat.TURTLE), ox.RdfFormat.N3, "n3"),
-    Sample("rdfxml", ".rdf", _serialised(ox.RdfFormat.RDF_XML), ox.RdfFormat.RDF_XML, "xml"),
-    Sample("jsonld", ".jsonld", _serialised(ox.RdfFormat.JSON_LD), ox.RdfFormat.JSON_LD, "json-ld"),
-    Sample("rdfp", ".rdfp", _patch),
-)
 
 
 @dataclass(frozen=True)
@@ -103,6 +52,7 @@ def run(
         triples = list(ox.parse(plain.read_bytes(), format=ox.RdfFormat.N_TRIPLES))
         for sample in SAMPLES:
             formats(report, sample, [quad.triple for quad in triples], Path(folder))
+        rows(report, data, sizes.triples // 8, Path(folder))
         share_of_a_pass(report, plain)
         compressions(report, plain)
     return report
@@ -118,8 +68,8 @@ def _seconds(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def _read(path: Path, prune: Prune, format: str | None = None) -> int:
-    events = read_events([path], STREAM, Arena(), prune, RunOptions(format=format))
+def _read(path: Path, prune: Prune, format: str | None = None, mapping: Mapping | None = None) -> int:
+    events = read_events([path], STREAM, Arena(), prune, RunOptions(format=format, mapping=mapping))
     for _ in events:
         pass
     return events.statements
@@ -141,11 +91,11 @@ def formats(report: Report, sample: Sample, triples: list[ox.Triple], folder: Pa
         note=f"{len(content) / seconds / 1e6:.0f} MB/s",
     )
     if sample.rival is not None:
-        rival = sample.rival
-        own = _seconds(lambda: [None for _ in ox.parse(content, format=rival)])
+        rival, parse_all = sample.rival
+        own = _seconds(lambda: parse_all(content))
         report.add(
             sample.format,
-            "against pyoxigraph.parse",
+            f"against {rival}",
             own / seconds,
             "x",
             target=sample.target,
@@ -158,6 +108,33 @@ def formats(report: Report, sample: Sample, triples: list[ox.Triple], folder: Pa
         slow = (time.process_time() - begin) / min(len(triples), _RDFLIB_TRIPLES)
         report.add(
             sample.format, "against rdflib", slow * rate, "x", note=f"{1 / slow / 1e6:.3f} M triples/s"
+        )
+
+
+def rows(report: Report, data: Path | None, count: int, folder: Path) -> None:
+    """Taxi trips by a mapping, as CSV and as JSON: eight triples a row."""
+    mapping = Mapping(TAXI_MAPPING)
+    trips = list(rows_of(data, count))
+    texts = {
+        "csv": "".join(",".join(trip[:17]) + "\n" for trip in trips),
+        "json-rows": "".join(
+            json.dumps(dict(zip(TAXI_COLUMNS, trip, strict=False))) + "\n" for trip in trips
+        ),
+    }
+    for format, text in texts.items():
+        path = folder / f"trips.{format}"
+        path.write_text(text, encoding="utf-8")
+        statements = _read(path, Prune.everything(), format, mapping)
+        seconds = _seconds(
+            lambda path=path, format=format: _read(path, Prune.everything(), format, mapping)  # type: ignore[misc]
+        )
+        report.add(
+            format,
+            "everything kept",
+            statements / seconds / 1e6,
+            "M triples/s",
+            target=1 if format == "csv" else None,
+            note=f"{len(text) / seconds / 1e6:.0f} MB/s",
         )
 
 

@@ -48,7 +48,13 @@ GROUPS = {
     "taxi": {"per event", "latency"},
     "snb": {"large events", "sliding window"},
     "memory": {"bytes", "ever new terms"},
-    "read": {*(sample.format for sample in read.SAMPLES), "one pass over the bytes", "compressed"},
+    "read": {
+        *(sample.format for sample in read.SAMPLES),
+        "csv",
+        "json-rows",
+        "one pass over the bytes",
+        "compressed",
+    },
     "spark": {"cached engine"},
     "algebra": {
         "growth",
