@@ -111,7 +111,8 @@ class ContinuousQuery:
         function that is to be called with rows, and answers what ends that.
         """
         self.query = query
-        whole = query.template is not None or not query.flat  # constants are in the rows
+        # Constants are in the rows.
+        whole = query.template is not None or not query.flat or query.sequence is not None
         self.names = query.columns if whole else shown_variables(query)
         self.fixed = {} if whole else {name: c.text for name, c in query.fixed if name in query.select}
         self.view = view

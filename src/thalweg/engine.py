@@ -21,6 +21,7 @@ from thalweg.kernels.store import DELETE, FOREVER, INSERT
 from thalweg.operators.derived import DerivedStreams
 from thalweg.operators.placement import strategy_of, streamset_for, streamset_with_content
 from thalweg.operators.retention import Retained
+from thalweg.operators.sequences import SequenceSet
 from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import View
 from thalweg.options import LIMITS, OnError, OnPending, RunOptions, Strategy
@@ -240,8 +241,10 @@ class Session:
             )
 
     def _new_streamset(self, streams: tuple[str, ...], strategy: Strategy) -> Streamset:
-        streamset = Streamset(streams, strategy)
-        for name in streams:
+        return self._begun(Streamset(streams, strategy))
+
+    def _begun(self, streamset: Streamset) -> Streamset:
+        for name in streamset.streams:
             streamset.push(name, None, self._stream(name).clock, self._stream(name).watermark)
         self._streamsets.append(streamset)
         return streamset
@@ -249,6 +252,8 @@ class Session:
     def _streamset_for(self, query: Query, start: str) -> Streamset:
         """The streamset for a query: shared with others as far as the law allows it."""
         streams, strategy = tuple(sorted(query.streams)), self.options.strategy
+        if query.sequence is not None:
+            return self._begun(SequenceSet(streams))
         # [NOW] is the content of one event: none of those that have come is.
         if start == "now" or query.per_event:
             found = streamset_for(query, self._streamsets, strategy, self.threads)

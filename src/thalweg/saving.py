@@ -17,6 +17,7 @@ from thalweg.answers import Stats, Stream
 from thalweg.errors import UsageError
 from thalweg.lang import parse
 from thalweg.operators.retention import Retained
+from thalweg.operators.sequences import SequenceSet
 from thalweg.operators.state import State, pack, unpack
 from thalweg.operators.streamset import Streamset
 from thalweg.options import RunOptions
@@ -90,14 +91,18 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
     limits = RunOptions(**state["options"]).limits
     given = dict(zip(map(tuple, state["queries"]), queries, strict=True)) if queries else {}
     for place, saved in enumerate(state["streamsets"]):
-        streamset = Streamset(saved["streams"])
+        asked: list[Query] = []
         for number, query in enumerate(saved["queries"]):
-            asked = given.get((place, number))
-            if asked is None:
-                asked = parse(query["text"], stream=query["default"])
+            one = given.get((place, number))
+            if one is None:
+                one = parse(query["text"], stream=query["default"])
                 if query["schema"] is not None:
-                    asked = asked.under(Schema.from_text(query["schema"]))
-            streamset.add(asked, arena, limits)
+                    one = one.under(Schema.from_text(query["schema"]))
+            asked.append(one)
+        kind = SequenceSet if any(one.sequence is not None for one in asked) else Streamset
+        streamset = kind(saved["streams"])
+        for one in asked:
+            streamset.add(one, arena, limits)
         streamset.restore(saved["state"], arena.intern)
         streamsets.append(streamset)
     return Parts(

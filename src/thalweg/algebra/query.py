@@ -24,6 +24,7 @@ from thalweg.algebra.nodes import (
     spine,
 )
 from thalweg.algebra.scope import scope_of
+from thalweg.algebra.sequences import Sequence
 from thalweg.algebra.terms import Const, Pattern
 from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Unbounded, Window
 from thalweg.deep import deeply
@@ -39,7 +40,7 @@ _SHALLOW = 20
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
 RANK = "rank"
 """The column of a row's place in the order of the answer, from 1 on."""
-LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL")
+LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL", "SPAseq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ class Query:
     sources: tuple[Source, ...]
     root: Node
     text: str
+    sequence: Sequence | None = None
+    """What a SPAseq query asks for. Its tree then only has the patterns of its atoms and the form of the answer."""
 
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:

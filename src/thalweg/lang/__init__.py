@@ -1,4 +1,4 @@
-"""Query texts become queries: SPARQL, RSP-QL and C-SPARQL, recognised by their clauses."""
+"""Query texts become queries: SPARQL, RSP-QL, C-SPARQL and SPAseq, recognised by their clauses."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from thalweg.lang.clauses import Cursor, Token
 from thalweg.lang.hints import data_in, hint_at
 from thalweg.lang.names import Prologue
 from thalweg.lang.sparql import QueryReader
+from thalweg.lang.spaseq import is_sequence, parse_sequence
 from thalweg.lang.text import QueryText
 
 _LONGEST = 2_000_000
@@ -58,7 +59,8 @@ def parse(text: str | bytes, *, source: str = "query", stream: str | None = None
 
 def _read(cursor: Cursor, stream: str | None) -> Query:
     try:
-        return rewrite(_parse(cursor, stream))
+        query = _parse(cursor, stream)
+        return query if query.sequence is not None else rewrite(query)
     except RecursionError:
         raise QueryError("the query is nested too deeply", source=cursor.query.source) from None
 
@@ -76,6 +78,8 @@ class _Clauses:
 
 def _parse(cursor: Cursor, stream: str | None) -> Query:
     query = cursor.query
+    if is_sequence(cursor):
+        return parse_sequence(cursor)
     clauses = _cut(cursor)
     try:
         declarations, tree = grammar.parse(clauses.remaining)

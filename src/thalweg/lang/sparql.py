@@ -119,6 +119,17 @@ class QueryReader:
             if isinstance(window := self.sources[k].window, Range)
         ]
 
+    def elements_of(self, group: CompValue) -> tuple[Node, list[tuple[CompValue, Expression]]]:
+        """A group over the default graph without its own filters, and the filters."""
+        if group.name == "SubSelect":
+            return self._select(group, self.default), []
+        node, filters = self._elements(group, self.default)
+        return node, [(part, self._expression(part.expr, part.at)) for part in filters]
+
+    def with_condition(self, node: Node, condition: Expression, at: int) -> Node:
+        """The solutions of a node over the default graph that fulfil a condition."""
+        return self._conditions(node, condition, self.query.place(at), self.default)
+
     # The forms of a query
 
     def _select(self, tree: CompValue, source: int | None) -> Node:

@@ -109,7 +109,7 @@ class View:
 
     def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
         self.limits = limits
-        self._pipeline = Pipeline(query, arena, limits)
+        self._pipeline = self._make_pipeline(query, arena, limits)
         self.width = self._pipeline.width
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
         # watermark is there. Any other instant is complete once it is passed.
@@ -131,6 +131,9 @@ class View:
         self._gap: int | None = None
         self.failure: LimitError | None = None
         """Why there are no further answers."""
+
+    def _make_pipeline(self, query: Query, arena: Arena, limits: Limits) -> Pipeline:
+        return Pipeline(query, arena, limits)
 
     def fail(self, error: LimitError) -> None:
         """Ends the query: everything is let go, and who polls it is told why."""

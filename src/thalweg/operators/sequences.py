@@ -1,0 +1,323 @@
+"""A streamset with one sequence query: the atoms are [NOW] queries of their streams, and the runs join their solutions.
+
+An instant is taken when it is complete, which is when all watermarks have passed it: only then is it known what stands
+between two events, what happens at one timestamp, and what does not happen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.algebra.query import Query
+from thalweg.algebra.sequences import Atom
+from thalweg.errors import LimitError, UsageError, warn
+from thalweg.kernels.store import INSERT
+from thalweg.kernels.times import NO_TIME
+from thalweg.operators.pipeline import Pipeline
+from thalweg.operators.sequence_runs import SequenceRuns, Solutions
+from thalweg.operators.state import State
+from thalweg.operators.streamset import Streamset
+from thalweg.operators.template import Template
+from thalweg.operators.views import Delta, View
+from thalweg.options import LIMITS, Limits
+from thalweg.plan.compile import shown_variables
+from thalweg.plan.program import Interner
+from thalweg.rdf.arena import Arena
+from thalweg.rdf.events import Rows
+
+Ints = NDArray[np.int64]
+
+
+class SequenceView(View):
+    """The matches of a sequence, one row each, or one graph each; nothing is taken back."""
+
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
+        super().__init__(query, arena, limits)
+        self._arena = arena
+        self._streams = len(query.streams)
+        self._template: Template | None = None
+        self._matches = 0
+        if query.template is not None:
+            assert query.sequence is not None
+            self._template = Template(query, [name for name, _ in query.sequence.columns], arena)
+            self.width = 3
+
+    def _make_pipeline(self, query: Query, arena: Arena, limits: Limits) -> Pipeline:
+        # Runs have what a view asks of a pipeline; no spans go into them.
+        return cast(Pipeline, SequenceRuns(query, arena))
+
+    @property
+    def runs(self) -> SequenceRuns:
+        """The runs of the sequence."""
+        return cast(SequenceRuns, self._pipeline)
+
+    def advance(self, watermark: int) -> None:
+        """Nothing waits here: matches are shown when they are found."""
+
+    def show(self, at: Ints, rows: Ints) -> None:
+        """Emits matches, in the order of time."""
+        if not len(at):
+            return
+        event = np.zeros(len(at), np.int64)
+        if self._template is not None:
+            # Which event comes first does not depend on batches: it is decided by the texts of the row.
+            texts = [self._texts(column) for column in rows.T]
+            order = np.array(
+                sorted(range(len(at)), key=lambda k: (at[k], [column[k] for column in texts])), np.intp
+            )
+            at, rows = at[order], rows[order]
+            match, rows = self._template.triples(rows)
+            made = np.unique(np.concatenate([match[:, None], rows], axis=1), axis=0)
+            match, rows = made[:, 0], made[:, 1:]
+            at = at[match]
+            # A derived stream finds the stream of an event in its number: one for all matches.
+            event = (self._matches + match) * self._streams
+            self._matches += len(order)
+        one = np.ones(len(at), np.int64)
+        self._emit(Delta(at, one, np.zeros(len(at), np.int64), event, np.ascontiguousarray(rows)))
+
+    def _texts(self, ids: Ints) -> list[str]:
+        texts = [""] * len(ids)
+        bound = np.flatnonzero(ids)
+        for place, text in zip(bound.tolist(), self._arena.texts(ids[bound]), strict=True):
+            texts[place] = text
+        return texts
+
+    def live_ids(self) -> list[Ints]:
+        """The term ids that are still to be emitted."""
+        constants = [] if self._template is None else [self._template.constants]
+        return [*super().live_ids(), *constants]
+
+    def state(self) -> State:
+        """Everything that is still to be emitted or needed for it."""
+        return {**super().state(), "matches": self._matches}
+
+    def restore(self, state: State) -> None:
+        """Goes on where a saved view was."""
+        super().restore(state)
+        self._matches = state["matches"]
+
+
+class _Asked:
+    """An atom as a registered [NOW] query, whose solutions come in the columns of the atom."""
+
+    def __init__(self, atom: Atom, view: View, arena: Arena) -> None:
+        self.view = view
+        query = atom.query
+        names = list(shown_variables(query) if query.flat else query.columns)
+        self._places = [names.index(name) if name in names else -1 for name in atom.possible]
+        fixed = dict(query.fixed) if query.flat else {}
+        self._fixed = [
+            arena.intern(fixed[name].text.encode()) if name in fixed and place < 0 else 0
+            for name, place in zip(atom.possible, self._places, strict=True)
+        ]
+
+    def take(self) -> Solutions:
+        """The solutions since the last call, in the order of time."""
+        delta = self.view.poll()
+        rows = np.empty((len(delta), len(self._places)), np.int64)
+        for column, (place, constant) in enumerate(zip(self._places, self._fixed, strict=True)):
+            rows[:, column] = delta.ids[:, place] if place >= 0 else constant
+        return Solutions(delta.at, rows)
+
+    @property
+    def constants(self) -> Ints:
+        """The ids of variables that have one value."""
+        return np.array(self._fixed, np.int64)
+
+
+class SequenceSet(Streamset):
+    """The streams of one sequence query, merged by time."""
+
+    def __init__(self, streams: tuple[str, ...] | list[str]) -> None:
+        super().__init__(streams)
+        self._asked: dict[str, _Asked] = {}
+        self._inner: dict[str, Streamset] = {}
+        self._only: tuple[Query, SequenceView] | None = None
+        self._deletes = 0
+        self.counts_events = True
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing is shared with other queries."""
+        return False
+
+    def add(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> View:
+        """Takes its query in."""
+        assert query.sequence is not None
+        view = SequenceView(query, arena, limits)
+        self._only = query, view
+        for atom in query.sequence.atoms:
+            inner = self._inner.setdefault(atom.stream, Streamset((atom.stream,)))
+            self._asked[atom.name] = _Asked(atom, inner.add(atom.query, arena, limits), arena)
+        return view
+
+    @property
+    def _sequence_view(self) -> SequenceView:
+        assert self._only is not None
+        return self._only[1]
+
+    @property
+    def _within(self) -> int:
+        assert self._only is not None
+        assert self._only[0].sequence is not None
+        return self._only[0].sequence.within
+
+    def remove(self, view: View, intern: Interner) -> None:
+        """Lets its query go."""
+        self._only = None
+
+    def __len__(self) -> int:
+        return 0 if self._only is None else 1
+
+    @property
+    def registered(self) -> list[tuple[Query, View]]:
+        """Its query and the view."""
+        return [] if self._only is None else [self._only]
+
+    # Time
+
+    def push(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
+        """Takes rows of one stream, with markers of events without rows; deletes are counted and left out."""
+        if rows is not None and len(rows):
+            inserted = rows.op == INSERT
+            if not inserted.all():
+                if not self._deletes:
+                    warn(
+                        f"a sequence is over events, which nothing deletes: deletes on <{stream}> are left out"
+                    )
+                self._deletes += int(np.count_nonzero(~inserted))
+                rows = rows[inserted]
+        super().push(stream, rows, clock, watermark)
+
+    def reach(self) -> int | None:
+        """How long after an event it can still matter."""
+        return self._within + 1
+
+    def horizon(self) -> int | None:
+        """The earliest event time that can still matter."""
+        waiting = [int(rows.time.min()) for rows in self._merge.waiting]
+        reach = self._within + 1
+        return min([max(self.bound, NO_TIME + reach) - reach, *waiting])
+
+    @property
+    def counts_triples(self) -> bool:
+        """The order of the triples of an event never matters."""
+        return False
+
+    # Work
+
+    def run(self, intern: Interner) -> None:
+        """Takes all instants that are complete: those before the smallest watermark of the streams."""
+        bound = self._merge.target(self._within + 1 if self._merge.drains else 0)
+        view = self._sequence_view
+        if bound <= self.bound or view.failure is not None:
+            return
+        settled = bound - 1
+        feed, rows = self._merge.take(settled)
+        found = self._solutions(feed, rows, bound, intern)
+        self.bound = bound
+        try:
+            at, matches = view.runs.step(np.unique(rows.time), found, settled)
+        except LimitError as error:
+            view.fail(error)
+            return
+        view.show(at, matches)
+
+    def _solutions(self, feed: Ints, rows: Rows, bound: int, intern: Interner) -> dict[str, Solutions]:
+        """The solutions of all atoms in the events of some rows."""
+        for number, stream in enumerate(self.streams):
+            inner = self._inner.get(stream)
+            if inner is None:
+                continue
+            mine = rows[(feed == number) & (rows.s != 0)] if len(rows) else rows
+            inner.push(stream, mine, int(mine.time.max(initial=NO_TIME)), bound)
+            inner.run(intern)
+        return {name: asked.take() for name, asked in self._asked.items()}
+
+    # Memory
+
+    def live_ids(self) -> Iterator[Ints]:
+        """The term ids that queues, atoms and runs still use."""
+        for rows in self._merge.waiting:
+            yield from rows.ids
+        for inner in self._inner.values():
+            yield from inner.live_ids()
+        yield from (asked.constants for asked in self._asked.values())
+        if self._only is not None:
+            yield from self._only[1].live_ids()
+
+    @property
+    def held(self) -> int:
+        """How many rows are kept in all."""
+        held = sum(inner.held for inner in self._inner.values()) + sum(map(len, self._merge.waiting))
+        return held + (self._only[1].held if self._only is not None else 0)
+
+    @property
+    def live(self) -> int:
+        """How many rows the windows hold."""
+        return sum(inner.live for inner in self._inner.values())
+
+    @property
+    def absent(self) -> int:
+        """How many deletes were left out."""
+        return self._deletes
+
+    @property
+    def window_bytes(self) -> int:
+        """The memory of the windows of atoms."""
+        return sum(inner.window_bytes for inner in self._inner.values())
+
+    @property
+    def output_bytes(self) -> int:
+        """The memory of the buffers in which solutions of atoms leave the kernel."""
+        return sum(inner.output_bytes for inner in self._inner.values())
+
+    @property
+    def answer_bytes(self) -> int:
+        """The memory of atoms and runs."""
+        kept = sum(inner.answer_bytes for inner in self._inner.values())
+        return kept + (self._only[1].nbytes if self._only is not None else 0)
+
+    def operator_bytes(self) -> Counter[str]:
+        """The memory of the runs."""
+        return self._sequence_view.memory() if self._only is not None else Counter()
+
+    # Saving
+
+    def digest(self) -> str:
+        """A digest of the query, by which a saved state is known to fit."""
+        parts = [(self.streams, query.root, query.sequence) for query, _ in self.registered]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+    def refresh(self, intern: Interner) -> None:
+        """Everything of complete instants has been taken: there is nothing to catch up with."""
+        for inner in self._inner.values():
+            inner.refresh(intern)
+
+    def state(self) -> State:
+        """Everything but the query itself."""
+        return {
+            "plan": self.digest(),
+            "bound": self.bound,
+            "merge": self._merge.state(),
+            "inner": {stream: inner.state() for stream, inner in self._inner.items()},
+            "view": self._sequence_view.state(),
+            "deletes": self._deletes,
+        }
+
+    def restore(self, state: State, intern: Interner) -> None:
+        """Goes on where a saved one with the same query was."""
+        if state["plan"] != self.digest():
+            raise UsageError("the saved state belongs to another sequence, or to another version of its plan")
+        self.bound, self._deletes = state["bound"], state["deletes"]
+        self._merge.restore(state["merge"])
+        for stream, inner in self._inner.items():
+            inner.restore(state["inner"][stream], intern)
+        self._sequence_view.restore(state["view"])
