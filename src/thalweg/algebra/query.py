@@ -188,6 +188,10 @@ class Query:
             return (f"the answer is always empty: {self.empty}",)
         if self.ask:
             return ()
+        if self.sequence is not None:
+            idle = [atom for atom in self.sequence.atoms if atom.query.empty is not None]
+            if idle:
+                return tuple(f"the atom {atom.name} matches no event: {atom.query.empty}" for atom in idle)
         if self.template is None:
             loose = [name for name in self.select if name not in self.columns]
             return tuple(f"?{name} is selected and no pattern binds it: no row has it" for name in loose)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from thalweg.algebra.expressions import Call, Constant, Expression, Variable, substitute, variables_of
 from thalweg.algebra.query import Query
 from thalweg.algebra.sequences import (
-    FOLLOWED,
     IMMEDIATELY,
     PREVIOUS,
     Atom,
@@ -50,7 +49,9 @@ Bools = NDArray[np.bool_]
 MOST_RUNS = 10_000_000
 """Partial matches that one query may have."""
 _FIRST, _LAST, _MARKS = 0, 1, 2
-_NONE, _LATEST, _ALL = range(3)  # runs that can be extended: none, those of the last instant, those in the window
+_NONE, _LATEST, _ALL = range(
+    3
+)  # runs that can be extended: none, those of the last instant, those in the window
 _AGAIN = "\x1fagain"
 _PAIRS = 1 << 18
 _ZERO = Constant(Const.literal("0", datatype=f"{XSD}integer"))

@@ -26,6 +26,7 @@ from thalweg.plan.delta import INDEX_NAMES, components, plan_component
 from thalweg.plan.describe import Describer, columns
 from thalweg.plan.drawing import draw
 from thalweg.plan.epsilon import lines_of
+from thalweg.plan.explain_sequence import draw_automaton, page_of
 from thalweg.plan.legend import prefixes_of, shortened, with_key
 from thalweg.plan.physical import EVENT, CoGroup, Physical, inputs_of
 from thalweg.plan.program import store_key
@@ -42,6 +43,8 @@ def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
     """
     if format not in FORMATS:
         raise UsageError(f"unknown format {format!r}: it is one of {', '.join(FORMATS)}")
+    if query.sequence is not None and format != "text":
+        return draw_automaton(query.sequence, format)
     if format != "text":
         about = [*_output(query), *([] if query.empty else _shards(query, shards))]
         return draw(query, [line for line in about if line.startswith(("output", "shards"))], format)
@@ -50,6 +53,8 @@ def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
 
 
 def _page(query: Query, shards: int) -> list[str]:
+    if query.sequence is not None:
+        return page_of(query, query.sequence)
     lines = [f"language   {query.language}"]
     lines += _sources(query)
     lines += lines_of(query)

@@ -1,0 +1,76 @@
+"""Explaining a sequence: its streams and atoms, the automaton that it is compiled to, and what reaches the output."""
+
+from __future__ import annotations
+
+from thalweg.algebra.query import Query
+from thalweg.algebra.sequences import Sequence
+from thalweg.algebra.windows import show_duration
+from thalweg.plan.automaton import BEGIN, Acceptance, Automaton, automaton_of, describe, edges_of
+from thalweg.plan.drawing import Graph, dot, mermaid
+from thalweg.plan.svg import svg
+
+
+def page_of(query: Query, sequence: Sequence) -> list[str]:
+    """The lines of the page about a sequence."""
+    automaton = automaton_of(sequence)
+    return [
+        f"language   {query.language}",
+        *(f"stream     <{stream}>" for stream in sequence.streams),
+        f"sequence   {sequence.pattern} within {show_duration(sequence.within)}",
+        *([f"partition  by ?{sequence.partition}"] if sequence.partition else []),
+        *_atoms(sequence),
+        *describe(automaton),
+        *_output(query, automaton),
+        "work       events are joined with runs by the values of common variables, within the window",
+        "shards     1: the instants of all streams are compared",
+    ]
+
+
+def _atoms(sequence: Sequence) -> list[str]:
+    lines = []
+    for atom in sequence.atoms:
+        shown = " . ".join(map(str, atom.query.patterns))
+        lines.append(f"atom {atom.name:<6}on <{atom.stream}>: {shown}")
+        lines += [f"  filter   {condition.expression} on the join" for condition in atom.conditions]
+        if atom.query.empty is not None:
+            lines.append(f"  doubt    it matches no event: {atom.query.empty}")
+    return lines
+
+
+def _output(query: Query, automaton: Automaton) -> list[str]:
+    one = "graph event" if query.template is not None else "row"
+    shown = " ".join(f"?{name}" for name in query.columns) or "(no variables)"
+    when = "its last event"
+    if any(map(_waits, automaton.acceptances)):
+        when += ", or, behind a last negation, of the end of the window"
+    lines = [f"template   {triple}" for triple in query.template or ()]
+    lines.append(
+        f"output     {'DISTINCT ' if query.distinct else ''}{shown}; one {one} per match, at the time of {when}, "
+        "once that instant is complete; never retracted"
+    )
+    if query.output is not None:
+        lines.append(f"as stream  <{query.output}>")
+    return lines
+
+
+def _waits(acceptance: Acceptance) -> bool:
+    return acceptance.waits
+
+
+def draw_automaton(sequence: Sequence, format: str) -> str:
+    """The automaton as a text of Graphviz or Mermaid, or as SVG."""
+    automaton = automaton_of(sequence)
+    labels: list[tuple[str, ...]] = [("begin",)]
+    accepting = {one.state for one in automaton.acceptances}
+    lines = list(describe(automaton))
+    for number in range(len(automaton.states)):
+        label = lines[number].removeprefix(f"state {number}").strip()
+        labels.append((f"{number}: {label}", *(["accepts"] if number in accepting else [])))
+    found = dict.fromkeys((parent - BEGIN, state - BEGIN) for parent, state, _ in edges_of(automaton))
+    if format == "svg":
+        # That drawing is of trees: each state below the first one that it can come after.
+        first = {state: parent for parent, state in reversed(found)}
+        tree = Graph("automaton, from top to bottom", tuple(labels), tuple(first.items()))
+        return svg([tree], "automaton of a sequence")
+    graph = Graph("automaton", tuple(labels), tuple(found))
+    return {"dot": dot, "mermaid": mermaid}[format]([graph])
