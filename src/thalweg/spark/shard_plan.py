@@ -83,6 +83,8 @@ class ShardPlan:
 def _shares(query: Query, options: RunOptions) -> Shares:
     """How a query is spread, given how its events are read."""
     shards = options.shards or 1
+    if query.sequence is not None:
+        return Shares(reason="a sequence compares the instants of all its streams")
     if query.per_event and (options.per_event or 1) > 1 and shards > 1:
         return Shares(reason="events of several lines need a shard that has read all lines before")
     return plan_shares(query, shards, options.sizes)
