@@ -140,7 +140,7 @@ class SequenceSet(Streamset):
         self._asked: dict[str, _Asked] = {}
         self._inner: dict[str, Streamset] = {}
         self._only: tuple[Query, SequenceView] | None = None
-        self._deletes = 0
+        self._deletes = self._deletes_noted = 0
         self.counts_events = True
 
     @property
@@ -215,6 +215,7 @@ class SequenceSet(Streamset):
 
     def run(self, intern: Interner) -> None:
         """Takes all instants that are complete: those before the smallest watermark of the streams."""
+        self._deletes_noted = self._deletes
         bound = self._merge.target(self._within + 1 if self._merge.drains else 0)
         view = self._sequence_view
         if bound <= self.bound or view.failure is not None:
@@ -266,8 +267,8 @@ class SequenceSet(Streamset):
 
     @property
     def absent(self) -> int:
-        """How many deletes were left out."""
-        return self._deletes
+        """How many deletes were left out, as of the last run."""
+        return self._deletes_noted
 
     @property
     def window_bytes(self) -> int:
@@ -316,7 +317,8 @@ class SequenceSet(Streamset):
         """Goes on where a saved one with the same query was."""
         if state["plan"] != self.digest():
             raise UsageError("the saved state belongs to another sequence, or to another version of its plan")
-        self.bound, self._deletes = state["bound"], state["deletes"]
+        self.bound = state["bound"]
+        self._deletes = self._deletes_noted = state["deletes"]
         self._merge.restore(state["merge"])
         for stream, inner in self._inner.items():
             inner.restore(state["inner"][stream], intern)
