@@ -232,7 +232,11 @@ class Query:
             window = source.seen
             assert not isinstance(window, Arrivals | Entailed)
             sources.append(replace(source, window=Entailed(window, schema)))
-        return replace(self, sources=tuple(sources))
+        sequence = self.sequence
+        if sequence is not None:  # each atom is asked of one event: that is what is closed
+            atoms = tuple(replace(atom, query=atom.query.under(schema)) for atom in sequence.atoms)
+            sequence = replace(sequence, atoms=atoms)
+        return replace(self, sources=tuple(sources), sequence=sequence)
 
     @cached_property
     def schema(self) -> Schema | None:

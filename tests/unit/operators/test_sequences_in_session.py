@@ -170,6 +170,18 @@ def test_a_stream_that_no_atom_reads_holds_time_back() -> None:
     assert times(asked) == []
 
 
+def test_atoms_see_what_follows_from_an_event_under_a_schema() -> None:
+    schema = "@prefix : <http://ex/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . :p2 rdfs:subPropertyOf :p ."
+    session = Session()
+    asked = session.register(query(), schema=schema)
+    plain = session.register(query())
+    push(session, 1, ":i :p2 1 .")
+    push(session, 2, ":i :q 1 .")
+    session.finish()
+    assert times(asked) == [2]
+    assert times(plain) == []
+
+
 def test_explain_prints_and_draws_the_automaton() -> None:
     text = query("A , (B <> A)+ ; N! , B?")
     page = explain(text)
