@@ -171,7 +171,7 @@ def test_a_stream_that_no_atom_reads_holds_time_back() -> None:
 
 
 def test_atoms_see_what_follows_from_an_event_under_a_schema() -> None:
-    schema = "@prefix : <http://ex/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . :p2 rdfs:subPropertyOf :p ."
+    schema = "<http://ex/p2> <http://www.w3.org/2000/01/rdf-schema#subPropertyOf> <http://ex/p> ."
     session = Session()
     asked = session.register(query(), schema=schema)
     plain = session.register(query())
