@@ -27,12 +27,13 @@ from thalweg.spark.pieces import Position, plan
 from thalweg.spark.results import rows_of
 from thalweg.spark.routing import MESSAGES
 from thalweg.spark.shard_engine import LogEntry, Positions
-from thalweg.spark.shard_plan import ShardPlan
+from thalweg.spark.shard_plan import ShardPlan, StagePlan
 from thalweg.testing.snapshot import Event
 
 # Engines live in this process, so that a test can take one away.
 engine_processes.IN_PROCESSES = False
 
+_HANDED_ON = ["key", "seq", "part", "chunk"]
 _TEXTS = ("stream", "source", "syntax", "said", "op")
 _PAYLOADS = pa.schema(
     [
@@ -97,8 +98,10 @@ class Play:
 
     def __init__(self, job: ShardPlan) -> None:
         self.job = job
-        self.shards = job.reading.router.shares.shards
-        self.stores = [Store() for _ in range(self.shards)]
+        self.plans: list[StagePlan] = [job, *([job.second] if job.second is not None else [])]
+        self.shards = len(job.keys)
+        self.stages = [[Store() for _ in plan.keys] for plan in self.plans]
+        self.stores = self.stages[0]
         self.rows: list[Row] = []
         self.replayed: list[int] = []
         self.counts = {"events": 0, "late": 0, "rejected": 0, "untimed": 0, "blanks": 0}
@@ -111,32 +114,37 @@ class Play:
         """Run a batch; with `retry`, once more on the state as it was before, as after a lost commit."""
         # In any order: the step has to sort.
         frames = [chunk.to_pandas() for chunk in reversed(chunks)]
-        for shard, store in enumerate(self.stores):
-            before = copy.copy(store.values)
-            if fail_after is not None:
-                running = self._run(shard, frames)
-                for _ in range(fail_after):
-                    next(running, None)
-                running.close()
-                store.values = copy.copy(before)
-            if retry:
-                list(self._run(shard, frames))
-                store.values = copy.copy(before)
-            for frame in self._run(shard, frames):
-                self._take(frame)
+        for stage in range(len(self.plans)):
+            made: list[pd.DataFrame] = []
+            for shard, store in enumerate(self.stages[stage]):
+                before = copy.copy(store.values)
+                if fail_after is not None:
+                    running = self._run(stage, shard, frames)
+                    for _ in range(fail_after):
+                        next(running, None)
+                    running.close()
+                    store.values = copy.copy(before)
+                if retry:
+                    list(self._run(stage, shard, frames))
+                    store.values = copy.copy(before)
+                made += self._run(stage, shard, frames)
+            frames = self._taken(stage, made)
 
     def wake_up(self, clock: int) -> None:
         """Let the runner's clock reach a time: what waited for it is woken, in a batch without rows."""
         self.clock = clock
+        made: list[pd.DataFrame] = []
         for shard, store in enumerate(self.stores):
             due = {instant for instant in store.timers if instant <= clock}
             store.timers -= due
             for instant in sorted(due):
-                for frame in self._wake(shard, instant):
-                    self._take(frame)
+                made += self._wake(shard, instant)
+        frames = self._taken(0, made)
+        if len(self.plans) > 1 and frames:
+            self._taken(1, [one for k in range(len(self.stages[1])) for one in self._run(1, k, frames)])
 
     def log(self) -> int:
-        """The number of entries in the logs."""
+        """The number of entries in the logs of the first stage."""
         return sum(len(self.entries(shard)) for shard in range(self.shards))
 
     def entries(self, shard: int = 0) -> dict[Any, LogEntry]:
@@ -152,28 +160,36 @@ class Play:
     def _wake(self, shard: int, instant: int) -> Iterator[pd.DataFrame]:
         info = ExpiredTimerInfo(instant)
         timers = TimerValues(self.clock)
-        yield from self._host(shard).handleExpiredTimer((self.job.reading.keys[shard],), timers, info)
+        yield from self._host(0, shard).handleExpiredTimer((self.job.keys[shard],), timers, info)
 
-    def _host(self, shard: int) -> host.Host:
-        processor = host.Host(pickle.loads(pickle.dumps(self.job)))
-        processor.init(self.stores[shard])  # type: ignore[arg-type]
+    def _host(self, stage: int, shard: int) -> host.Host:
+        processor = host.Host(pickle.loads(pickle.dumps(self.plans[stage])))
+        processor.init(self.stages[stage][shard])  # type: ignore[arg-type]
         return processor
 
-    def _run(self, shard: int, frames: Sequence[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        processor = self._host(shard)
-        own = (frame[frame["shard"] == shard] for frame in frames)
-        yield from processor.handleInputRows((self.job.reading.keys[shard],), own, TimerValues(self.clock))
+    def _run(self, stage: int, shard: int, frames: Sequence[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        processor = self._host(stage, shard)
+        key = self.plans[stage].keys[shard]
+        own = (frame[frame["key"] == key] for frame in frames)
+        yield from processor.handleInputRows((key,), own, TimerValues(self.clock))
 
-    def _take(self, frame: pd.DataFrame) -> None:
-        for key in self.counts:
-            self.counts[key] += frame[key].item()  # a frame has one row
-        for key in self.bits:
-            self.bits[key] |= frame[key].item()
-        results = frame["results"].item()
-        if results is not None:
-            self.rows += rows_of(pa.ipc.open_stream(results).read_all())
-        else:
-            self.replayed.append(frame["replayed"].item())
+    def _taken(self, stage: int, made: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+        """Take the output of a stage; what of it goes to the next one, in another order."""
+        changes = []
+        for frame in made:
+            for key in self.counts:
+                self.counts[key] += frame[key].item()  # a frame has one row
+            for key in self.bits:
+                self.bits[key] |= frame[key].item()
+            results = frame["results"].item()
+            if results is None:
+                self.replayed.append(frame["replayed"].item())
+            elif stage == len(self.plans) - 1:
+                self.rows += rows_of(pa.ipc.open_stream(results).read_all())
+            else:
+                named = frame.rename(columns={"shard": "seq", "results": "chunk"})[_HANDED_ON]
+                changes.append(named.assign(stream="", source="", syntax="", last=False))
+        return changes[::-1]
 
 
 def new_worker() -> None:

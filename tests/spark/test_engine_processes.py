@@ -69,7 +69,7 @@ def finished(remote: RemoteEngine, version: int, arrivals: list[Arrival], log: L
     if not remote.ready:
         for place, entry in enumerate(log):
             remote.replay(place, entry)
-    blobs = list(remote.batch(arrivals, 0, len(log), (version + 1, 0)))
+    blobs = [blob for _, blob in remote.batch(arrivals, 0, len(log), (version + 1, 0))]
     rows = [row for blob in blobs for row in rows_of(pa.ipc.open_stream(blob).read_all())]
     remote.close()
     new = [

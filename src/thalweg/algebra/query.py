@@ -82,6 +82,8 @@ class Query:
     text: str
     sequence: Sequence | None = None
     """What a SPAseq query asks for. Its tree then only has the patterns of its atoms and the form of the answer."""
+    cut_by: tuple[str, ...] = ()
+    """Where the query is run in two stages: the variables by whose values its triples are spread in the first one."""
 
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:

@@ -60,11 +60,12 @@ def add(slots, rows, counts, used, weights, values, changes):
 
 
 @njit(cache=True, nogil=True)
-def consolidate(times, weights, values, slots, rows, counts, out_times, out_weights, out_values):
+def consolidate(times, weights, values, slots, rows, counts, sums, out_times, out_weights, out_values):
     """Nets signed rows instant by instant; answers how many rows are left.
 
     `times` ascends. Rows that come and go at one instant cancel; what is left keeps its order of first
-    appearance, a multiplicity of k as one row of weight k.
+    appearance, a multiplicity of k as one row of weight k. Where all weights of an instant have one sign, nothing
+    cancels, and equal rows are put together with `sums` only.
     """
     n = times.shape[0]
     width = np.int64(values.shape[1])
@@ -79,7 +80,7 @@ def consolidate(times, weights, values, slots, rows, counts, out_times, out_weig
         while end < n and times[end] == times[start]:
             signs |= np.int64(1) if weights[end] > 0 else np.int64(2)
             end += 1
-        if signs != 3:
+        if (signs != 3 and not sums) or end - start == 1:
             for k in range(start, end):
                 out_times[written] = times[k]
                 out_weights[written] = weights[k]

@@ -19,6 +19,7 @@ from thalweg.operators.rows import (
     CompatibleRows,
     ComputeRows,
     ConstructTriples,
+    CutRows,
     ExpandRows,
     MergeRows,
     RenameRows,
@@ -164,6 +165,8 @@ def operator_of(node: Physical, query: Query, arena: Arena, limits: Limits) -> O
             return ExpandRows(table_of(node.table, arena), shared, added, len(mine))
         case physical.Merge():
             return MergeRows(width)
+        case physical.Cut():
+            return CutRows(width)
         case physical.CoGroup():
             false, true = (arena.intern(value.text.encode()) for value in (FALSE, TRUE))
             return CoGroupRows([len(one.names) for one in node.inputs], node.rules, node.key, (false, true))

@@ -35,7 +35,7 @@ from thalweg.operators.timeline import Timeline
 from thalweg.operators.window_ends import WindowEnds
 from thalweg.options import LIMITS, Limits
 from thalweg.plan.compile import plan_of
-from thalweg.plan.physical import NAMES, Constants, Physical, Scan, inputs_of
+from thalweg.plan.physical import NAMES, Constants, Physical, Plan, Scan, inputs_of
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
@@ -77,8 +77,9 @@ class Pipeline:
     Where several inputs wait in one timeline, the last cell of a row is the number of its input.
     """
 
-    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
-        plan = plan_of(query)
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS, plan: Plan | None = None) -> None:
+        """`plan` is the query's own, unless it is that of one of its stages."""
+        plan = plan or plan_of(query)
         self._of_event = [name for name in plan.root.names if name.startswith(INTERNAL)]
         self._lead = len(self._of_event)
         self._arena = arena

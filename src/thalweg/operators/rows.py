@@ -60,6 +60,28 @@ class MergeRows(Stateless):
         return merged if in_time_order(merged.time) else merged[np.argsort(merged.time, kind="stable")]
 
 
+class CutRows(Stateless):
+    """The cut between two stages: the rows of all inputs with as many cells, the last one the number of the input."""
+
+    linear = False
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def step(self, *inputs: Changes) -> Changes:
+        """The changes of the inputs in time order; equal rows of an instant are one."""
+        parts = []
+        for number, changes in enumerate(inputs):
+            rows = np.zeros((len(changes), self.width), np.int64)
+            rows[:, : changes.rows.shape[1]] = changes.rows
+            rows[:, -1] = number
+            parts.append(Changes(changes.time, changes.weight, rows))
+        merged = Changes.concat([changes for changes in parts if len(changes)], self.width)
+        if not in_time_order(merged.time):
+            merged = merged[np.argsort(merged.time, kind="stable")]
+        return merged.consolidated(sums=True)
+
+
 class RowOperator(Stateless):
     """An operator that takes rows one by one: what it gives for a row depends on that row alone."""
 

@@ -107,10 +107,11 @@ class Changes:
             np.concatenate([part.rows for part in parts]),
         )
 
-    def consolidated(self) -> Changes:
-        """The same changes, netted within each instant."""
+    def consolidated(self, *, sums: bool = False) -> Changes:
+        """The same changes, netted within each instant; with `sums`, equal rows of an instant are one."""
         weight, size = self.weight, len(self.weight)
-        if size <= 1 or np.count_nonzero(weight > 0) == size or np.count_nonzero(weight < 0) == size:
+        one_sign = np.count_nonzero(weight > 0) == size or np.count_nonzero(weight < 0) == size
+        if size <= 1 or (one_sign and not sums):
             return self
         rows = np.ascontiguousarray(self.rows)
         scratch = 4
@@ -124,6 +125,7 @@ class Changes:
             np.empty(scratch, np.int64),
             np.empty_like(rows),
             np.empty(size, np.int64),
+            sums,
             out.time,
             out.weight,
             out.rows,

@@ -28,6 +28,8 @@ from thalweg.operators.spans import Changes, Spans
 from thalweg.operators.state import State
 from thalweg.operators.timeline import CountedRows
 from thalweg.options import LIMITS, Limits
+from thalweg.plan.physical import Plan
+from thalweg.plan.stages import stages_of
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
@@ -94,22 +96,35 @@ class Delta:
 
 
 def view_of(query: Query, arena: Arena, limits: Limits = LIMITS) -> View:
-    """The view that a query asks for; its terms are in the arena."""
+    """The view that a query asks for, or that of its first stage; its terms are in the arena."""
+    if query.cut_by:
+        return CutView(query, arena, limits)
     if query.per_event:
         return EventView(query, arena, limits)
+    return _view(query, arena, limits, None)
+
+
+def second_view_of(query: Query, arena: Arena, limits: Limits = LIMITS) -> View:
+    """The view of the second stage of a query: the changes of each input of the cut are solutions of a leaf."""
+    return _view(query, arena, limits, stages_of(query).second)
+
+
+def _view(query: Query, arena: Arena, limits: Limits, plan: Plan | None) -> View:
     if query.operator is None:
-        return DeltaView(query, arena, limits)
+        return DeltaView(query, arena, limits, plan)
     if query.operator == "RSTREAM":
-        return RelationView(query, arena, limits)
-    return ChangeView(query, arena, limits)
+        return RelationView(query, arena, limits, plan)
+    return ChangeView(query, arena, limits, plan)
 
 
 class View:
     """Turns the changing answer of a query into deltas. `step` takes solutions, `advance` a watermark."""
 
-    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS, plan: Plan | None = None) -> None:
         self.limits = limits
-        self._pipeline = self._make_pipeline(query, arena, limits)
+        self._pipeline = (
+            self._make_pipeline(query, arena, limits) if plan is None else Pipeline(query, arena, limits, plan)
+        )
         self.width = self._pipeline.width
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
         # watermark is there. Any other instant is complete once it is passed.
@@ -310,11 +325,33 @@ class DeltaView(View):
         self._begin(watermark, self._pipeline.changes(watermark))
 
 
+class CutView(View):
+    """The first stage of a query: the changes of the rows at its cut, as soon as they are known.
+
+    Signs are weights, and the number of the event is that of the input of the cut.
+    """
+
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
+        stages = stages_of(query)
+        super().__init__(query, arena, limits, stages.first)
+        self.width -= 1  # the last cell is the number of the input
+        # The second stage needs the first instant.
+        self._pipeline.awaits_start = stages.awaits_start
+
+    def advance(self, watermark: int) -> None:
+        """Emits every change up to the watermark."""
+        changes = self._pipeline.changes(watermark)
+        if len(changes):
+            none = np.zeros(len(changes), np.int64)
+            rows = changes.rows
+            self._emit(Delta(changes.time, changes.weight, none, rows[:, -1], rows[:, :-1]))
+
+
 class ChangeView(View):
     """ISTREAM or DSTREAM: what entered, or what left, at each complete instant."""
 
-    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
-        super().__init__(query, arena, limits)
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS, plan: Plan | None = None) -> None:
+        super().__init__(query, arena, limits, plan)
         self._sign = 1 if query.operator == "ISTREAM" else -1
 
     def advance(self, watermark: int) -> None:
@@ -336,8 +373,8 @@ class RelationView(View):
     begin when there has been an answer.
     """
 
-    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
-        super().__init__(query, arena, limits)
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS, plan: Plan | None = None) -> None:
+        super().__init__(query, arena, limits, plan)
         self._kept = self.width
         self._ranking = Ranking(query, arena, self._pipeline.lead) if query.ranked else None
         self._answer = self._no_rows()

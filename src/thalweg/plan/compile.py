@@ -49,7 +49,9 @@ from thalweg.plan.physical import (
     Slice,
     Template,
     arranged,
+    inputs_of,
     walk,
+    with_inputs,
 )
 from thalweg.plan.tree import Place, hidden, leaks, mark_of, rule_of, used_of_event
 
@@ -533,19 +535,11 @@ def _pruned(root: Physical, leaves: list[Leaf]) -> Plan:
     def renumbered(node: Physical) -> Physical:
         # An operator that several others take stays one.
         if id(node) not in made:
-            made[id(node)] = changed(node)
+            made[id(node)] = (
+                replace(node, leaf=numbers[node.leaf])
+                if isinstance(node, Scan)
+                else with_inputs(node, [renumbered(one) for one in inputs_of(node)])
+            )
         return made[id(node)]
-
-    def changed(node: Physical) -> Physical:
-        match node:
-            case Scan():
-                return replace(node, leaf=numbers[node.leaf])
-            case Merge() | CoGroup():
-                return replace(node, inputs=tuple(map(renumbered, node.inputs)))
-            case Constants():
-                return node
-            case Closure() if node.roots is not None:
-                return replace(node, input=renumbered(node.input), roots=renumbered(node.roots))
-        return replace(node, input=renumbered(node.input))
 
     return Plan(tuple(leaves[number] for number in used), renumbered(root))

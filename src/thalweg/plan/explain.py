@@ -28,9 +28,22 @@ from thalweg.plan.drawing import draw
 from thalweg.plan.epsilon import lines_of
 from thalweg.plan.explain_sequence import draw_automaton, page_of
 from thalweg.plan.legend import prefixes_of, shortened, with_key
-from thalweg.plan.physical import EVENT, CoGroup, Physical, inputs_of
+from thalweg.plan.physical import (
+    EVENT,
+    NAMES,
+    CoGroup,
+    Constants,
+    Distinct,
+    Physical,
+    Rename,
+    Scan,
+    Slice,
+    inputs_of,
+    walk,
+)
 from thalweg.plan.program import store_key
-from thalweg.plan.shares import plan_shares
+from thalweg.plan.shares import Second, Shares, plan_shares
+from thalweg.plan.stages import stages_of
 
 FORMATS = ("text", "dot", "mermaid", "svg")
 
@@ -47,7 +60,7 @@ def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
         return draw_automaton(query.sequence, format)
     if format != "text":
         about = [*_output(query), *([] if query.empty else _shards(query, shards))]
-        return draw(query, [line for line in about if line.startswith(("output", "shards"))], format)
+        return draw(query, [line for line in about if line.startswith(("output", "shards", "stage"))], format)
     prefixes = prefixes_of(query.text)
     return "\n".join(with_key(shortened(line, prefixes) for line in _page(query, shards)))
 
@@ -93,6 +106,25 @@ def _shards(query: Query, wanted: int) -> list[str]:
         f"copies     {sent / len(query.patterns):.2f} of each triple and pattern, if all patterns fit equally often; "
         "the triples of one frequent value stay together"
     )
+    return lines + ([] if shares.second is None else _second_stage(query, shares, shares.second))
+
+
+def _second_stage(query: Query, shares: Shares, second: Second) -> list[str]:
+    """What goes from the first stage to the second, and what is done there."""
+    stages = stages_of(shares.staged(query))
+    describer = Describer(query)
+    lines = []
+    for number, (node, key) in enumerate(zip(stages.inputs, stages.keys, strict=True)):
+        partial = ", in each shard for itself" if isinstance(node, Distinct | Slice) else ""
+        by = f" by {columns(node.names[k] for k in key)}" if second.shards > 1 else ""
+        lines.append(
+            f"cut {number}      the changes of rows {columns(node.names, 'without columns')} "
+            f"({NAMES[type(node)]}{partial}) go to stage 2{by}"
+        )
+    where = f"{second.shards} shards" if second.shards > 1 else "one shard"
+    above = [one for one in walk(stages.second.root) if not isinstance(one, Scan | Rename | Constants)]
+    does = ", ".join(describer.operator(one)[0] for one in above)
+    lines.append(f"stage 2    {where}: {does or 'the rows of the answer'} ({second.reason})")
     return lines
 
 

@@ -32,6 +32,8 @@ _WORDS = {
     "output": "the columns of a row, and when rows are emitted",
     "route": "to which of the shards (tasks on Spark) the triples of this pattern go",
     "copies": "how often a triple is sent, on average",
+    "cut": "rows whose changes go from the first stage of tasks on Spark to the second",
+    "stage": "what is done in the second stage, and why there is one",
     "warning": "what is valid, and perhaps not intended",
     "doubt": "what is valid, and probably not intended",
 }

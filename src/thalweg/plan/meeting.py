@@ -7,7 +7,8 @@ Names are not enough: a sub-SELECT hides a variable, and another one may have it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Term, Var
@@ -17,6 +18,7 @@ from thalweg.plan.physical import (
     CoGroup,
     Constants,
     Distinct,
+    Expand,
     Group,
     Merge,
     Physical,
@@ -25,6 +27,7 @@ from thalweg.plan.physical import (
     Scan,
     Slice,
     Template,
+    bottom_up,
     inputs_of,
     walk,
 )
@@ -63,7 +66,7 @@ def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ..
     common = [name for name in names if all(name in variables for variables in bound)]
     if not common:
         return (), _APART
-    found = query.recursing(lambda: [(name, _placing(plan, name)) for name in common])
+    found = [(name, _placing(plan, name)) for name in common]
     placed = {name: placing for name, placing in found if placing is not None}
     if not placed:
         return (), _NO_KEY
@@ -75,22 +78,39 @@ def meeting_variables(query: Query, names: Sequence[str]) -> tuple[tuple[str, ..
 
 def _placing(plan: Plan, name: str) -> frozenset[int] | None:
     """The columns of the answer that place its rows in the dimension of a variable; None where it may have no share."""
-    try:
-        return _columns(plan.root, plan, name) or frozenset()
-    except _NotTogetherError:
-        return None
+    found = placings(plan.root, lambda scan: placing_of(scan, plan, name))
+    return None if id(plan.root) not in found else found[id(plan.root)] or frozenset()
 
 
-def _columns(node: Physical, plan: Plan, name: str) -> Placing:
-    below = [_columns(one, plan, name) for one in inputs_of(node)]
+def placing_of(scan: Scan, plan: Plan, name: str) -> frozenset[int]:
+    """The columns of a leaf's solutions that place them in the dimension of a variable."""
+    shown = name in plan.leaves[scan.leaf].shown
+    return frozenset(k for k, column in enumerate(scan.names) if column == name and shown)
+
+
+def placings(
+    root: Physical, given: Callable[[Scan], frozenset[int]], *, bound: bool = True
+) -> dict[int, Placing]:
+    """For the operators, by identity, that bring together only rows of one cell: the columns that place their rows.
+
+    `given` has those of leaves. Unless `bound`, placing columns may be unbound in some rows.
+    """
+    found: dict[int, Placing] = {}
+    for node in bottom_up(root):
+        inputs = inputs_of(node)
+        if isinstance(node, Scan):
+            found[id(node)] = given(node)
+        elif all(id(one) in found for one in inputs):
+            with suppress(_NotTogetherError):
+                found[id(node)] = _columns(node, [found[id(one)] for one in inputs], bound=bound)
+    return found
+
+
+def _columns(node: Physical, below: Sequence[Placing], *, bound: bool) -> Placing:
     if isinstance(node, Constants):
+        if node.rows:
+            raise _NotTogetherError
         return None
-    if isinstance(node, Scan):
-        return frozenset(
-            k
-            for k, column in enumerate(node.names)
-            if column == name and name in plan.leaves[node.leaf].shown
-        )
     if all(placing is None for placing in below):
         return None
     if isinstance(node, Merge):
@@ -100,22 +120,28 @@ def _columns(node: Physical, plan: Plan, name: str) -> Placing:
     placing = below[0]
     assert placing is not None
     match node:
+        case Slice() | Closure():
+            raise _NotTogetherError
         case Group():
             keys = placing & frozenset(range(node.key))
             if not keys:
                 raise _NotTogetherError
             return keys
         case Rename():
-            return frozenset(k for k, sources in enumerate(node.sources) if sources and sources[0] in placing)
-        case Distinct() if isinstance(node.input, Template):
-            return placing
+            # The first column that is bound: the first one, unless that can be unbound.
+            return frozenset(
+                k
+                for k, sources in enumerate(node.sources)
+                if sources and sources[0] in placing and (bound or len(sources) == 1)
+            )
+        case Expand() if not bound:
+            return frozenset(k for k in placing if node.input.names[k] not in node.table.names)
         case Distinct() if not placing:
             raise _NotTogetherError
         case Template():
             shown = {node.input.names[k] for k in placing}
-            if not any(follows(node.triples, column) for column in shown):
-                raise _NotTogetherError
-            return frozenset()
+            equal_ones_meet = any(follows(node.triples, column) for column in shown)
+            return frozenset(range(len(node.names)) if equal_ones_meet else ())
     return placing  # of filters, and where columns are added at the end
 
 

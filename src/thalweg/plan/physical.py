@@ -6,8 +6,8 @@ column of every row is the event (`EVENT`): what is found in different events ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from thalweg.algebra.expressions import INTERNAL, Expression
 from thalweg.algebra.terms import Const, Pattern
@@ -217,6 +217,22 @@ class Template:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Cut:
+    """The rows of all inputs on their way to the second stage of a query.
+
+    Their columns come first, unbound ones up to the widest input behind them; the last column is the input's number.
+    """
+
+    inputs: tuple[Physical, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Columns by their places."""
+        widest = max(len(one.names) for one in self.inputs)
+        return (*(f"column {k}" for k in range(widest)), "input")
+
+
 Physical = (
     Scan
     | Constants
@@ -232,6 +248,7 @@ Physical = (
     | Group
     | Slice
     | Template
+    | Cut
 )
 
 NAMES: dict[type, str] = {
@@ -249,6 +266,7 @@ NAMES: dict[type, str] = {
     Group: "group",
     Slice: "top-k",
     Template: "template",
+    Cut: "cut",
 }
 """What people call the operators: in `explain` and in `Session.memory()`."""
 
@@ -268,13 +286,25 @@ def inputs_of(node: Physical) -> tuple[Physical, ...]:
     match node:
         case Scan() | Constants():
             return ()
-        case Merge() | CoGroup():
+        case Merge() | CoGroup() | Cut():
             return node.inputs
         case Group() if node.start is not None:
             return (node.input, node.start)
         case Closure() if node.roots is not None:
             return (node.input, node.roots)
     return (node.input,)
+
+
+def with_inputs(node: Physical, inputs: Sequence[Physical]) -> Physical:
+    """The operator with other inputs, which have the same columns."""
+    match node:
+        case Scan() | Constants():
+            return node
+        case Merge() | CoGroup() | Cut():
+            return replace(node, inputs=tuple(inputs))
+        case Closure() if node.roots is not None:
+            return replace(node, input=inputs[0], roots=inputs[1])
+    return replace(node, input=inputs[0])
 
 
 def walk(node: Physical) -> Iterator[Physical]:
@@ -287,6 +317,23 @@ def walk(node: Physical) -> Iterator[Physical]:
             if id(below) not in seen:
                 seen.add(id(below))
                 pending.append(below)
+
+
+def bottom_up(node: Physical) -> list[Physical]:
+    """An operator and all below it, each once and after its inputs."""
+    found: list[Physical] = []
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        one = pending[-1]
+        missing = [below for below in inputs_of(one) if id(below) not in seen]
+        pending += missing
+        if not missing:
+            pending.pop()
+            if id(one) not in seen:
+                seen.add(id(one))
+                found.append(one)
+    return found
 
 
 def arranged(node: Physical, names: tuple[str, ...]) -> Physical:

@@ -19,8 +19,8 @@ from math import prod
 from thalweg.algebra.nodes import with_leaves
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Pattern, Var
-from thalweg.algebra.windows import Range
 from thalweg.plan.meeting import follows, meeting_variables
+from thalweg.plan.stages import cutting_variables, in_steps, stages_of
 
 Dimensions = tuple[int | None, int | None, int | None]
 """For subject, predicate and object: the dimension of the grid that the term decides, if any."""
@@ -38,13 +38,25 @@ class Role:
 
 
 @dataclass(frozen=True)
+class Second:
+    """The second stage of a query: over how many shards it is spread, and why one stage is not enough."""
+
+    shards: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Shares:
-    """The grid of a query. Without roles, everything goes to one shard, or whole events to one of `shards`."""
+    """The grid of a query. Without roles, everything goes to one shard, or whole events to one of `shards`.
+
+    With a `second` stage, it is the grid of the first one (see `thalweg.plan.stages`).
+    """
 
     shares: tuple[tuple[str, int], ...] = ()
     roles: tuple[Role, ...] = ()
     events: int = 1
     reason: str = ""
+    second: Second | None = None
 
     @property
     def shards(self) -> int:
@@ -79,8 +91,15 @@ class Shares:
         """
         return stream if self.channels == 1 else f"{stream}{_MARK}{channel}"
 
+    def staged(self, query: Query) -> Query:
+        """The query with where it is cut. What a stage gives is not the query's output stream."""
+        if self.second is None:
+            return query
+        return replace(query, cut_by=tuple(name for name, _ in self.shares), output=None)
+
     def in_a_cell(self, query: Query) -> Query:
-        """The query as a cell evaluates it: each pattern reads the streams of its channel."""
+        """The query as a cell evaluates it: up to its cut, and each pattern reads the streams of its channel."""
+        query = self.staged(query)
         if self.channels == 1:
             return query
         sources: dict[tuple[int, int], Source] = {}
@@ -107,35 +126,56 @@ def plain_stream(name: str) -> str:
 def plan_shares(query: Query, shards: int, sizes: Mapping[int, float] | None = None) -> Shares:
     """The grid of at most `shards` cells in which the fullest cell has the least to hold.
 
-    `sizes` has how many triples fit each pattern (or in what proportion); unknown ones count as one. Where a
-    query cannot be split without changing its answer, everything goes to one shard, and `reason` is why.
+    `sizes` has how many triples fit each pattern (or in what proportion); unknown ones count as one. Where a query
+    cannot be split in one stage without changing its answer, it is in two; where that does not help, everything goes
+    to one shard, and `reason` is why.
     """
     if shards < 1:
         raise ValueError(f"there is at least one shard, not {shards}")
     if shards == 1:
         return Shares(reason="one was requested")
-    if query.by_count:
-        return Shares(reason="a window that counts has to see every event")
+    allowed, reason = _meeting(query)
+    found = _grid(query, allowed, shards, sizes)
+    if found.shards > 1:
+        return found
     if query.per_event:
-        return Shares(events=shards, reason="[NOW] reads each event alone: whole events are spread")
+        return Shares(events=shards, reason=reason)
+    reason = reason or found.reason
+    first = _grid(query, cutting_variables(query, _ends(query) or query.variables), shards, sizes)
+    if first.shards == 1:
+        return Shares(reason=reason)
+    cut_by = tuple(name for name, _ in first.shares)
+    spreads = stages_of(replace(query, cut_by=cut_by)).spreads
+    return replace(first, second=Second(first.shards if spreads else 1, reason))
+
+
+def _meeting(query: Query) -> tuple[tuple[str, ...], str]:
+    """The variables that may have a share where there is one stage; if there is none, the reason."""
+    if query.by_count:
+        return (), "a window that counts has to see every event"
+    if query.per_event:
+        return (), "[NOW] reads each event alone: whole events are spread"
     if query.schema is not None:
-        return Shares(reason="what follows from a triple is made where all triples of the window are")
+        return (), "what follows from a triple is made where all triples of the window are"
     if query.asks_arrivals:
-        return Shares(reason="the times of arrivals are made where all triples of the window are")
+        return (), "the times of arrivals are made where all triples of the window are"
     if query.reports_empty:
-        return Shares(reason="only a shard with the whole answer can report that it is empty")
-    if query.operator == "RSTREAM" and not all(_in_steps(source) for source in query.sources):
-        return Shares(reason="RSTREAM repeats the whole answer wherever a part of it changes")
+        return (), "only a shard with the whole answer can report that it is empty"
+    if query.operator == "RSTREAM" and not in_steps(query):
+        return (), "RSTREAM repeats the whole answer wherever a part of it changes"
     allowed = _ends(query) or query.variables
     if not query.flat:
-        allowed, reason = meeting_variables(query, allowed)
-        if not allowed:
-            return Shares(reason=reason)
+        return meeting_variables(query, allowed)
     # Equal rows must meet where they are counted: their cell has to follow from what they show.
-    elif query.template is not None:
+    if query.template is not None:
         allowed = tuple(name for name in allowed if name in query.select and follows(query.template, name))
     elif query.distinct or query.operator in ("ISTREAM", "DSTREAM"):
         allowed = tuple(name for name in allowed if name in query.select)
+    return allowed, ""
+
+
+def _grid(query: Query, allowed: Sequence[str], shards: int, sizes: Mapping[int, float] | None) -> Shares:
+    """The best grid over some variables."""
     weights = [(sizes or {}).get(k, 1.0) for k in range(len(query.patterns))]
     shares = min(_grids(allowed, shards), key=lambda grid: _cost(query, weights, grid))
     if not shares:
@@ -149,11 +189,6 @@ def _ends(query: Query) -> tuple[str, ...]:
         term.name for pattern in query.patterns for term in (pattern.s, pattern.o) if isinstance(term, Var)
     }
     return tuple(name for name in query.variables if name in ends)
-
-
-def _in_steps(source: Source) -> bool:
-    window = source.window
-    return isinstance(window, Range) and window.report_times is not None
 
 
 def _grids(names: Sequence[str], cells: int) -> Iterator[tuple[tuple[str, int], ...]]:

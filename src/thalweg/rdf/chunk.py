@@ -112,7 +112,7 @@ class Chunk:
         numbers, terms = arena.export(np.concatenate([self.g, self.s, self.p, self.o]))
         g, s, p, o = numbers.reshape(4, -1)
         rows = _steps(self.number), _steps(g), _steps(s), p, o, self.time, self.op
-        columns = [_narrow(column) for column in (*rows, terms.shared, terms.sizes)]
+        columns = [narrow(column) for column in (*rows, terms.shared, terms.sizes)]
         front = json.dumps(
             {
                 "statements": self.statements,
@@ -238,7 +238,7 @@ def _sums(steps: NDArray[Any]) -> Ids:
     return np.cumsum(steps, dtype=np.int64)
 
 
-def _narrow(column: NDArray[Any]) -> NDArray[Any] | int:
+def narrow(column: NDArray[Any]) -> NDArray[Any] | int:
     """The column in as few bytes as it fits into; if all values are the same, that value."""
     if not column.size:
         return 0

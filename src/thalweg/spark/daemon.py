@@ -40,7 +40,8 @@ def preload() -> None:
     from thalweg.spark.shard_plan import ShardPlan
 
     plan = ShardPlan.of(Job.of(_TEXT))
-    engine = ShardEngine(Host(plan).plan)
+    Host(plan)
+    engine = ShardEngine(plan)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "a.nt"
         file.write_bytes(b"<urn:a> <urn:p> <urn:a> .\n" * 200)

@@ -23,8 +23,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from thalweg.spark.second_engine import SecondEngine
 from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions, ShardEngine
-from thalweg.spark.shard_plan import ShardPlan
+from thalweg.spark.shard_plan import SecondPlan, StagePlan
 
 ShardKey = tuple[str, int]
 StateVersion = tuple[int, int]
@@ -57,22 +58,33 @@ class Engine(Protocol):
 
     def batch(
         self, arrivals: Sequence[Arrival], now: int, place: int, after: StateVersion
-    ) -> Iterator[bytes]:
-        """Apply a batch: packed results, then `result`; the engine then has the version `after`."""
+    ) -> Iterator[tuple[int, bytes]]:
+        """Apply a batch: shards of the next stage and what is packed for them, then `result`.
+
+        The engine then has the version `after`.
+        """
+
+
+StageEngine = ShardEngine | SecondEngine
+
+
+def _engine_of(plan: StagePlan, shard: int) -> StageEngine:
+    """A new engine for a shard of a stage."""
+    return SecondEngine(plan, shard) if isinstance(plan, SecondPlan) else ShardEngine(plan, shard)
 
 
 class EngineCache:
     """A cache of the engines of one process, by shard."""
 
     def __init__(self) -> None:
-        self._engines: dict[ShardKey, tuple[StateVersion, ShardEngine]] = {}
+        self._engines: dict[ShardKey, tuple[StateVersion, StageEngine]] = {}
 
-    def take(self, key: ShardKey, version: StateVersion) -> ShardEngine | None:
+    def take(self, key: ShardKey, version: StateVersion) -> StageEngine | None:
         """The engine with exactly this version, which leaves the cache; one with another is dropped."""
         found = self._engines.pop(key, None)
         return found[1] if found is not None and found[0] == version else None
 
-    def put(self, key: ShardKey, version: StateVersion, engine: ShardEngine) -> None:
+    def put(self, key: ShardKey, version: StateVersion, engine: StageEngine) -> None:
         """Keep an engine for the next batch."""
         self._engines[key] = version, engine
 
@@ -83,11 +95,11 @@ ENGINES = EngineCache()
 class LocalEngine:
     """The engine of a shard in this process."""
 
-    def __init__(self, plan: ShardPlan, key: ShardKey, version: StateVersion, cache: EngineCache) -> None:
+    def __init__(self, plan: StagePlan, key: ShardKey, version: StateVersion, cache: EngineCache) -> None:
         self._key, self._cache = key, cache
         found = cache.take(key, version)
         self.ready = found is not None
-        self._engine = found or ShardEngine(plan, key[1])
+        self._engine = found or _engine_of(plan, key[1])
 
     @property
     def result(self) -> BatchResult:
@@ -108,7 +120,7 @@ class LocalEngine:
 
     def batch(
         self, arrivals: Sequence[Arrival], now: int, place: int, after: StateVersion
-    ) -> Iterator[bytes]:
+    ) -> Iterator[tuple[int, bytes]]:
         """Apply a batch."""
         yield from self._engine.batch(arrivals, now, place)
         self._cache.put(self._key, after, self._engine)
@@ -117,7 +129,7 @@ class LocalEngine:
 class RemoteEngine:
     """The engine of a shard in its engine process."""
 
-    def __init__(self, channel: Connection, plan: ShardPlan, key: ShardKey, version: StateVersion) -> None:
+    def __init__(self, channel: Connection, plan: StagePlan, key: ShardKey, version: StateVersion) -> None:
         self._channel = channel
         channel.send((plan, key, version))
         self.ready: bool = channel.recv()
@@ -137,7 +149,7 @@ class RemoteEngine:
 
     def batch(
         self, arrivals: Sequence[Arrival], now: int, place: int, after: StateVersion
-    ) -> Iterator[bytes]:
+    ) -> Iterator[tuple[int, bytes]]:
         """Apply a batch."""
         self._channel.send(("batch", (arrivals, now, place, after)))
         while True:
@@ -156,7 +168,7 @@ class RemoteEngine:
 
 
 @contextmanager
-def engine(plan: ShardPlan, key: ShardKey, version: StateVersion) -> Iterator[Engine]:
+def engine(plan: StagePlan, key: ShardKey, version: StateVersion) -> Iterator[Engine]:
     """The engine of a shard for one batch."""
     remote = _connect(plan, key, version) if IN_PROCESSES else None
     if remote is None:
@@ -172,7 +184,7 @@ def engine(plan: ShardPlan, key: ShardKey, version: StateVersion) -> Iterator[En
         remote.close()
 
 
-def _connect(plan: ShardPlan, key: ShardKey, version: StateVersion) -> RemoteEngine | None:
+def _connect(plan: StagePlan, key: ShardKey, version: StateVersion) -> RemoteEngine | None:
     """The engine in the engine process of a shard; None where no such process can be started."""
     for _ in range(2):
         channel = _channel(key)

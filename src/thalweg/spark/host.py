@@ -29,7 +29,7 @@ from thalweg.spark import engine_processes
 from thalweg.spark.daemon import freeze_loaded_objects
 from thalweg.spark.engine_processes import Engine, StateVersion
 from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions
-from thalweg.spark.shard_plan import STATE_FORMAT, ShardPlan
+from thalweg.spark.shard_plan import STATE_FORMAT, StagePlan
 
 FORMAT = STATE_FORMAT
 HEADER_SCHEMA = (
@@ -46,7 +46,10 @@ COUNTS = (*_READ, *_DONE, "replayed", "held", "micros", "engine")
 BITS = 63
 MASKS = ("matched", "begun")
 """Sets of small numbers as bits, of all batches so far: patterns that a triple fitted, streams that had an event."""
-OUTPUT_SCHEMA = f"shard int, {', '.join(f'{name} long' for name in (*COUNTS, *MASKS))}, results binary"
+OUTPUT_SCHEMA = (
+    f"shard int, {', '.join(f'{name} long' for name in (*COUNTS, *MASKS))}, key int, part int, results binary"
+)
+"""Results have a number within the batch and the shard (`part`), and the key of the next stage's shard."""
 
 
 @dataclass
@@ -68,9 +71,9 @@ class Header:
 
 
 class Host(StatefulProcessor):
-    """Runs the engine of one shard on the chunks of a batch."""
+    """Runs the engine of one shard of a stage on the chunks of a batch."""
 
-    def __init__(self, plan: ShardPlan) -> None:
+    def __init__(self, plan: StagePlan) -> None:
         self.plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -89,7 +92,7 @@ class Host(StatefulProcessor):
         """One batch of one shard: chunks in, results and counts out."""
         read: Counter[str] = Counter()
         arrived = sorted(_arrivals(rows, read))
-        yield from self._batch(self.plan.reading.keys.index(int(key[0])), arrived, read, timerValues)
+        yield from self._batch(self.plan.keys.index(int(key[0])), arrived, read, timerValues)
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -98,13 +101,13 @@ class Host(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         """Some stream has been idle for too long: the others go on without it."""
-        yield from self._batch(self.plan.reading.keys.index(int(key[0])), [], {}, timerValues)
+        yield from self._batch(self.plan.keys.index(int(key[0])), [], {}, timerValues)
 
     def _batch(
         self, shard: int, arrived: list[Arrival], read: Mapping[str, int], timers: TimerValues
     ) -> Iterator[pd.DataFrame]:
         header = self._load()
-        now = timers.getCurrentProcessingTimeInMs() if self.plan.job.options.idle is not None else 0
+        now = timers.getCurrentProcessingTimeInMs() if self.plan.idle is not None else 0
         before = header.state_version
         header.version += 1
         header.digest = zlib.crc32(str([now, *(a[:3] for a in arrived)]).encode(), header.digest)
@@ -113,12 +116,13 @@ class Host(StatefulProcessor):
         begun, spent = perf_counter_ns(), 0
         with engine_processes.engine(self.plan, (header.token, shard), before) as engine:
             replayed = self._catch_up(engine, header) if not engine.ready else 0
-            for blob in engine.batch(arrived, now, header.next, header.state_version):
+            made = engine.batch(arrived, now, header.next, header.state_version)
+            for part, (target, packed) in enumerate(made):
                 spent += perf_counter_ns() - begun
-                yield _output(shard, {}, blob)
+                yield _output(shard, {}, (self.plan.keys[target], part, packed))
                 begun = perf_counter_ns()
             result = engine.result
-        if self.plan.job.options.idle is not None:
+        if self.plan.idle is not None:
             self._wake_up(result.wake_up)
         self._write_side_outputs(shard, header.version - 1, result)
         self._store(header, result, arrived)
@@ -215,15 +219,18 @@ class Host(StatefulProcessor):
 def _arrivals(frames: Iterable[pd.DataFrame], read: Counter[str]) -> Iterator[Arrival]:
     """The packed chunks in rows of the encoding step, whose counts are added to `read`."""
     for frame in frames:
-        read.update({name: int(frame[name].sum()) for name in _READ})
+        read.update({name: int(frame[name].sum()) for name in _READ if name in frame})
         columns = (frame[name].tolist() for name in Arrival._fields)
         for seq, stream, part, source, syntax, last, chunk in zip(*columns, strict=True):
             yield Arrival(int(seq), stream, int(part), source, syntax, bool(last), bytes(chunk))
 
 
-def _output(shard: int, counts: Mapping[str, int], results: bytes | None = None) -> pd.DataFrame:
+def _output(
+    shard: int, counts: Mapping[str, int], results: tuple[int, int, bytes | None] = (0, 0, None)
+) -> pd.DataFrame:
     cells = {name: [counts.get(name, 0)] for name in (*COUNTS, *MASKS)}
-    return pd.DataFrame({"shard": [shard], **cells, "results": [results]})
+    key, part, packed = results
+    return pd.DataFrame({"shard": [shard], **cells, "key": [key], "part": [part], "results": [packed]})
 
 
 def bits_of(numbers: Iterable[int]) -> int:

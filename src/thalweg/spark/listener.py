@@ -11,6 +11,8 @@ from pyspark.sql.streaming import StreamingQueryListener
 
 COUNTED = "thalweg"
 """The name of the observed metrics in a query's progress."""
+COUNTED_SECOND = "thalweg second stage"
+"""The name of those of the second stage, which has the results then."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ def step_of(progress: Any) -> Step | None:
     if COUNTED not in metrics:
         return None
     counts = _counts(metrics[COUNTED])
+    second = _counts(metrics.get(COUNTED_SECOND))
     operators = progress.stateOperators
     return Step(
         query=progress.name or str(progress.id),
@@ -96,7 +99,7 @@ def step_of(progress: Any) -> Step | None:
         sent=counts.get("sent", 0),
         sent_most=counts.get("sent_most", 0),
         events=counts.get("events", 0),
-        results=counts.get("answers", 0),
+        results=counts.get("answers", 0) + second.get("answers", 0),
         late=counts.get("late", 0),
         # What the reader refuses is handed to the engine, which counts it with its own.
         quarantined=counts.get("rejected", 0),
@@ -105,7 +108,7 @@ def step_of(progress: Any) -> Step | None:
         blanks=counts.get("blanks", 0),
         matched=counts.get("matched", 0),
         begun=counts.get("begun", 0),
-        replayed=counts.get("replayed", 0),
+        replayed=counts.get("replayed", 0) + second.get("replayed", 0),
         shards=counts.get("shards", 0),
         held=counts.get("held", 0),
         held_most=counts.get("held_most", 0),

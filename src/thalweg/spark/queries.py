@@ -27,12 +27,12 @@ from thalweg.rows import Row
 from thalweg.spark.encode import CHUNK_SCHEMA, encoder
 from thalweg.spark.frames import uniform
 from thalweg.spark.host import COUNTS, MASKS, OUTPUT_SCHEMA, Host
-from thalweg.spark.listener import COUNTED, Listener, Step
+from thalweg.spark.listener import COUNTED, COUNTED_SECOND, Listener, Step
 from thalweg.spark.pieces import BY_SUFFIX
 from thalweg.spark.results import VARIABLES, rows_of, unpack_results
 from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
-from thalweg.spark.shard_plan import ShardPlan
+from thalweg.spark.shard_plan import ShardPlan, StagePlan
 from thalweg.spark.source import SourceOptions, register
 
 _STOP, _MOMENT = 10.0, 0.5
@@ -118,25 +118,37 @@ def run_job(
     require_rocksdb(spark)
     require_partitions(spark, plan.reading.router.shares.shards)
     chunks = uniform(events).mapInArrow(encoder(plan.reading), CHUNK_SCHEMA)
-    packed = (
+    packed = _staged(chunks, plan, COUNTED)
+    if plan.second is not None:
+        # All changes of a batch come to the second stage in that batch: its end is that of the instants of both.
+        changes = packed.where("results is not null").selectExpr(
+            *("key", "shard as seq", "'' as stream", "part", "'' as source", "'' as syntax"),
+            *("false as last", "results as chunk"),
+        )
+        packed = _staged(changes, plan.second, COUNTED_SECOND)
+    blobs = packed.select("results").where("results is not null")
+    return blobs.mapInArrow(unpack_results, _result_schema(plan.reading.router.query.columns))
+
+
+def _staged(chunks: DataFrame, plan: StagePlan, name: str) -> DataFrame:
+    """A stage over chunks by key: packed results for the next one, and counts, which are observed under a name."""
+    return (
         chunks.groupBy("key")
         .transformWithStateInPandas(
             statefulProcessor=Host(plan),
             outputStructType=OUTPUT_SCHEMA,
             outputMode="Append",
-            timeMode="None" if options.idle is None else "ProcessingTime",
+            timeMode="None" if plan.idle is None else "ProcessingTime",
         )
         # A shard reports its counts, and those of the reading, in a row of their own, once in a batch.
         .observe(
-            COUNTED,
-            *(F.sum(name).alias(name) for name in COUNTS),
-            *(F.bit_or(name).alias(name) for name in MASKS),
-            *(F.max(name).alias(f"{name}_most") for name in ("sent", "held")),
+            name,
+            *(F.sum(count).alias(count) for count in COUNTS),
+            *(F.bit_or(mask).alias(mask) for mask in MASKS),
+            *(F.max(count).alias(f"{count}_most") for count in ("sent", "held")),
             F.count_if(F.col("results").isNull()).alias("shards"),
         )
     )
-    blobs = packed.select("results").where("results is not null")
-    return blobs.mapInArrow(unpack_results, _result_schema(plan.reading.router.query.columns))
 
 
 def _result_schema(variables: Sequence[str]) -> T.StructType:

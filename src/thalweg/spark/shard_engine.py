@@ -14,12 +14,14 @@ from thalweg.instants import show_instant
 from thalweg.options import RunOptions
 from thalweg.plan.coverage import Coverage
 from thalweg.plan.shares import plain_stream
+from thalweg.plan.stages import stages_of
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.formats import FORMATS, Framer
 from thalweg.rdf.framing import framer_of
 from thalweg.rdf.timestamped import TimestampedFramer, merged, split_blobs
+from thalweg.spark.changes import parcels
 from thalweg.spark.encode import nothing
 from thalweg.spark.results import pack_results
 from thalweg.spark.routing import GRAPHS, MESSAGES
@@ -151,10 +153,11 @@ class ShardEngine:
         queries = [registered.query for registered in self.session.queries]
         return Coverage(queries, self.session.source_streams, matched)
 
-    def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[bytes]:
+    def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[tuple[int, bytes]]:
         """Apply a batch of chunks, at a time of the runner's clock: packed results, and then `result` has the rest.
 
-        `place` is that of the next entry of the log.
+        With each of the results comes for which shard of the second stage it is, 0 where there is none. `place` is
+        that of the next entry of the log.
         """
         self.result = result = BatchResult()
         begun = perf_counter_ns()
@@ -298,12 +301,18 @@ class ShardEngine:
             self.session.finish(stream, drain=self.options.drain)
         self._forget()
 
-    def _results(self) -> Iterator[bytes]:
-        """What is new in the answer, packed."""
+    def _results(self) -> Iterator[tuple[int, bytes]]:
+        """What is new in the answer, or in the rows at the cut, packed."""
         self._undrained = 0
-        delta = self.query.drain()
-        self.result.answers += len(delta)
-        return pack_results(self.query, self.session.arena, delta)
+        delta, arena = self.query.drain(), self.session.arena
+        second = self.plan.shares.second
+        if second is None:
+            self.result.answers += len(delta)
+            yield from ((0, packed) for packed in pack_results(self.query, arena, delta))
+        else:
+            view, keys = self.query.view, stages_of(self.query.query).keys
+            opened = None if view.awaits_start else view.first_instant
+            yield from parcels(delta, keys, second.shards, arena, self.query.streamset.bound, opened)
 
     def _current_positions(self) -> Positions:
         """The positions after the batch."""

@@ -13,7 +13,7 @@ from thalweg.plan.shares import Shares, plan_shares
 from thalweg.spark.encode import Reading
 from thalweg.spark.routing import Router, keys_for
 
-STATE_FORMAT = 7
+STATE_FORMAT = 8
 """The format of a shard's state: its header, its log, and the sessions that are saved in it."""
 _DERIVES = "a query that reads a derived stream runs beside the query that makes it"
 
@@ -57,6 +57,26 @@ class ShardPlan:
         return session
 
     @property
+    def shares(self) -> Shares:
+        """How the query is spread."""
+        return self.reading.router.shares
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The keys of the shards."""
+        return self.reading.keys
+
+    @property
+    def idle(self) -> int | str | None:
+        """After what time a silent stream no longer holds the others."""
+        return self.job.options.idle
+
+    @property
+    def second(self) -> SecondPlan | None:
+        """The plan of the second stage, if there is one."""
+        return SecondPlan(self) if self.shares.second is not None else None
+
+    @property
     def queries(self) -> tuple[Query, ...]:
         """All queries as a shard evaluates them, in the order of their registration."""
         return *self.job.derive, self.asked
@@ -78,6 +98,36 @@ class ShardPlan:
             self.reading.router.shares,
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class SecondPlan:
+    """What every task of the second stage needs."""
+
+    first: ShardPlan
+    sources: tuple[str, ...] = ()
+    quarantine: str | None = None
+    late: str | None = None
+    idle: int | str | None = None
+
+    @property
+    def query(self) -> Query:
+        """The query with where it is cut."""
+        return self.first.shares.staged(self.first.reading.router.query)
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The keys of the shards: some of those of the first stage, since both have as many partitions."""
+        second = self.first.shares.second
+        return self.first.keys[: 1 if second is None else second.shards]
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the first stage: a checkpoint is of both."""
+        return self.first.fingerprint
+
+
+StagePlan = ShardPlan | SecondPlan
 
 
 def _shares(query: Query, options: RunOptions) -> Shares:
