@@ -123,7 +123,9 @@ class View:
     def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS, plan: Plan | None = None) -> None:
         self.limits = limits
         self._pipeline = (
-            self._make_pipeline(query, arena, limits) if plan is None else Pipeline(query, arena, limits, plan)
+            self._make_pipeline(query, arena, limits)
+            if plan is None
+            else Pipeline(query, arena, limits, plan)
         )
         self.width = self._pipeline.width
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
