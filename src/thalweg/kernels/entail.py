@@ -16,8 +16,8 @@ READS_OBJECT, READS_SUBJECT, READS_BOTH = 1, 2, 3
 OF_SUBJECT, OF_OBJECT, CONSTANT = 0, 1, 2
 """What an end of a form is."""
 FORM_CELLS = 5
-ITSELF, ASIDE = -1, -2
-"""In place of a number of forms: the triple leads to itself only; its forms are in no table."""
+ASIDE = -2
+"""In place of a number of forms: they are in no table."""
 
 
 @njit(cache=True, nogil=True)
@@ -51,25 +51,39 @@ def enter(table, rows, keyed):
 
 
 @njit(cache=True, nogil=True)
-def find_forms(ss, ps, os, properties, classes, firsts, counts):
-    """Finds the first form and the number of forms of each triple (or ITSELF, ASIDE); answers how many there are."""
+def find_forms(feed, takes, ss, ps, os, properties, classes, itself, firsts, counts):
+    """Finds the first form and the number of forms of each triple (or ASIDE).
+
+    Triples of feeds that are not taken, and markers (0), have none. `itself` is the form of triples of other
+    properties: themselves, or -1 where no pattern sees these. Answers how many forms there are in all, how many triples
+    have some, and how many have them ASIDE.
+    """
     total = np.int64(0)
+    some = np.int64(0)
+    aside = np.int64(0)
     last_p = np.int64(0)
     at = np.int64(-1)
     for i in range(ss.shape[0]):
         p = ps[i]
-        if p != last_p or i == 0:
+        if p == 0 or not takes[feed[i]]:
+            firsts[i] = 0
+            counts[i] = 0
+            continue
+        if p != last_p:
             at = _search(properties, p, np.int64(0))
             last_p = p
         if at < 0:
-            counts[i] = ITSELF
-            total += 1
+            firsts[i] = itself
+            counts[i] = itself >= 0
+            total += counts[i]
+            some += counts[i]
             continue
         reads = properties[at, 1]
         first = properties[at, 2]
         count = properties[at, 3]
         if reads == READS_BOTH:
             counts[i] = ASIDE
+            aside += 1
             continue
         if reads != 0:
             found = _search(classes, p, os[i] if reads == READS_OBJECT else ss[i])
@@ -79,7 +93,8 @@ def find_forms(ss, ps, os, properties, classes, firsts, counts):
         firsts[i] = first
         counts[i] = count
         total += count
-    return total
+        some += count != 0
+    return total, some, aside
 
 
 @njit(cache=True, nogil=True)
@@ -90,22 +105,49 @@ def write_forms(ss, ps, os, firsts, counts, forms, source, out_s, out_p, out_o, 
     at = np.int64(0)
     swapped = np.int64(0)
     for i in range(ss.shape[0]):
-        if counts[i] == ITSELF:
-            source[at] = i
-            out_s[at] = ss[i]
-            out_p[at] = ps[i]
-            out_o[at] = os[i]
-            turned[at] = False
-            at += 1
-            continue
         for k in range(firsts[i], firsts[i] + counts[i]):
             kind = forms[k, 0]
             source[at] = i
             out_s[at] = ss[i] if kind == OF_SUBJECT else os[i] if kind == OF_OBJECT else forms[k, 1]
-            out_p[at] = forms[k, 2]
+            out_p[at] = ps[i] if forms[k, 2] == 0 else forms[k, 2]
             turned[at] = kind == OF_OBJECT
             swapped += kind == OF_OBJECT
             kind = forms[k, 3]
             out_o[at] = ss[i] if kind == OF_SUBJECT else os[i] if kind == OF_OBJECT else forms[k, 4]
+            at += 1
+    return swapped
+
+
+@njit(cache=True, nogil=True)
+def write_rows(columns, firsts, counts, forms, out, turned, log):
+    """Writes the rows that follow from rows (time, event, graph, s, p, o, op) as `write_forms` does.
+
+    It logs those from which some follow (s, p, o, time), unless there is no room for them.
+    """
+    time, event, graph, ss, ps, os, op = columns
+    at = np.int64(0)
+    logged = np.int64(0)
+    swapped = np.int64(0)
+    for i in range(ss.shape[0]):
+        if counts[i] == 0:
+            continue
+        if logged < log.shape[1]:
+            log[0, logged] = ss[i]
+            log[1, logged] = ps[i]
+            log[2, logged] = os[i]
+            log[3, logged] = time[i]
+            logged += 1
+        for k in range(firsts[i], firsts[i] + counts[i]):
+            kind = forms[k, 0]
+            out[0, at] = time[i]
+            out[1, at] = event[i]
+            out[2, at] = graph[i]
+            out[3, at] = ss[i] if kind == OF_SUBJECT else os[i] if kind == OF_OBJECT else forms[k, 1]
+            out[4, at] = ps[i] if forms[k, 2] == 0 else forms[k, 2]
+            turned[at] = kind == OF_OBJECT
+            swapped += kind == OF_OBJECT
+            kind = forms[k, 3]
+            out[5, at] = ss[i] if kind == OF_SUBJECT else os[i] if kind == OF_OBJECT else forms[k, 4]
+            out[6, at] = op[i]
             at += 1
     return swapped

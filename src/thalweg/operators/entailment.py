@@ -30,12 +30,13 @@ _NO_TIMES = np.empty(0, np.int64)
 class Entailment:
     """State of one closed window over some streams of a streamset."""
 
-    def __init__(self, window: Entailed, streams: Sequence[int], expansion: Expansion) -> None:
-        """`streams` are numbers of feeds."""
+    def __init__(self, window: Entailed, streams: Sequence[int], feeds: int, expansion: Expansion) -> None:
+        """`streams` are numbers of feeds, of which there are so many."""
         self.window = window
         self.absent = 0
         """How many deletes found nothing to delete."""
-        self._streams = np.array(sorted(streams), np.int64)
+        self._takes = np.zeros(feeds, np.bool_)
+        self._takes[list(streams)] = True
         self._expansion = expansion
         self._counting = Counting(window.window, streams, None) if isinstance(window.window, Count) else None
         self._per_event = isinstance(window.window, Now)
@@ -46,60 +47,49 @@ class Entailment:
 
     def step(self, feed: Ints, rows: Rows, bound: int) -> tuple[Rows, Ints]:
         """Takes rows in time order up to `bound`; gives the rows of its own feed, and the times of its reports."""
-        reports = _NO_TIMES
         if self._counting is not None:
             rows, reports = self._counting.step(feed, rows, bound)
-        elif len(feed):
-            mine = rows.s != 0
-            if len(self._streams) == 1:
-                mine &= feed == self._streams[0]
-            else:
-                mine &= np.isin(feed, self._streams)
-            if not mine.all():
-                rows = rows[mine]
-        if not len(rows):
-            return Rows.empty(), reports
-        derived = self._expansion.derive(rows.s, rows.p, rows.o)
-        if self._supports is None and not self._per_event and (rows.op != INSERT).any():
+            return self._supported(rows), reports
+        if not len(feed):
+            return Rows.empty(), _NO_TIMES
+        if self._supports is None and (self._per_event or (rows.op == INSERT).all()):
+            return self._expanded(feed, rows, bound), _NO_TIMES
+        if self._supports is None:
             self._support(int(rows.time[0]))
-        if self._supports is not None:
-            if self._supports.is_full(len(rows), len(derived.s)):
-                self._renew(int(rows.time[0]), len(rows), len(derived.s))
-            made = self._supports.step(rows, derived)
-            self.absent = self._supports.absent
-            return made, reports
-        return self._expanded(rows, derived, bound), reports
+        mine = self._takes[feed] & (rows.s != 0)
+        return self._supported(rows if mine.all() else rows[mine]), _NO_TIMES
 
-    def _expanded(self, rows: Rows, derived: Derived, bound: int) -> Rows:
+    def _supported(self, rows: Rows) -> Rows:
+        """What changes of the derived triples by rows, which may delete some."""
+        assert self._supports is not None
+        if not len(rows):
+            return Rows.empty()
+        derived = self._expansion.derive(rows.s, rows.p, rows.o)
+        if self._supports.is_full(len(rows), len(derived.s)):
+            self._renew(int(rows.time[0]), len(rows), len(derived.s))
+        made = self._supports.step(rows, derived)
+        self.absent = self._supports.absent
+        return made
+
+    def _expanded(self, feed: Ints, rows: Rows, bound: int) -> Rows:
         """The rows that follow from others where nothing is deleted."""
-        source = derived.source
-        made = Rows(
-            rows.time[source],
-            rows.event[source],
-            rows.graph[source],
-            derived.s,
-            derived.p,
-            derived.o,
-            rows.op[source],
+        columns, logged = self._expansion.derive_rows(
+            feed, self._takes, rows.columns, log=not self._per_event
         )
+        made = Rows(*columns)
         if self._per_event:
             inserts = made.op == INSERT
             if not inserts.all():  # an event of deletes has no content
-                self.absent += len(np.unique(source[~inserts]))
+                self.absent += int(np.count_nonzero(self._takes[feed] & (rows.op != INSERT)))
                 made = made[inserts]
-        elif len(source):
-            self._note(rows, source, bound)
+        elif logged.shape[1]:
+            self._note(logged, bound)
         return made
 
-    def _note(self, rows: Rows, source: Ints, bound: int) -> None:
-        """Logs the triples from which something follows."""
-        if len(source) > 1 and len(rows) != len(source):
-            source = source[np.concatenate([[True], source[1:] != source[:-1]])]
-        if len(source) == len(rows):
-            self._log.append(np.stack([rows.s, rows.p, rows.o, rows.time]))
-        else:
-            self._log.append(np.stack([rows.s[source], rows.p[source], rows.o[source], rows.time[source]]))
-        self._logged += len(source)
+    def _note(self, logged: Ints, bound: int) -> None:
+        """Logs triples from which something follows."""
+        self._log.append(logged)
+        self._logged += logged.shape[1]
         if self._logged > 2 * self._kept + _FEW:
             logged = _alive(np.concatenate(self._log, axis=1), self._cells, bound)
             if logged.shape[1] > 2 * self._kept:

@@ -61,7 +61,8 @@ class OwnFeeds:
             made = before.get(key)
             if made is None:
                 numbers = [program.streams.index(stream) for stream in streams]
-                made = _made(window, key, numbers, [(query, own) for query, _, own, _ in queries], arena)
+                asked = [(query, own) for query, _, own, _ in queries]
+                made = _made(window, key, numbers, self._streams, asked, arena)
             self._own.append(made)
             # All queries of an epoch have the same generation, and no other query uses the store.
             self._generations.append(max((born for _, _, own, born in queries if own == epoch), default=0))
@@ -75,17 +76,18 @@ class OwnFeeds:
 
         Markers end here: they are for counting alone.
         """
-        is_triple = rows.s != 0
-        triples = (feed, rows) if is_triple.all() else (feed[is_triple], rows[is_triple])
-        feeds, parts = [triples[0]], [triples[1]]
-        if not self._plain:
-            feeds, parts = [], []
+        feeds: list[Ints] = []
+        parts: list[Rows] = []
+        if self._plain:
+            is_triple = rows.s != 0
+            feeds.append(feed if is_triple.all() else feed[is_triple])
+            parts.append(rows if is_triple.all() else rows[is_triple])
         streams = feed & ((1 << GENERATION) - 1)
         for number, (made, generation) in enumerate(zip(self._own, self._generations, strict=True)):
             if number in self._gone:
                 continue
-            came = feed >> GENERATION >= generation
-            if came.all():
+            came = feed >> GENERATION >= generation if generation else None
+            if came is None or came.all():
                 derived, reports = made.step(streams, rows, bound)
             else:
                 derived, reports = made.step(streams[came], rows[came], bound)
@@ -98,7 +100,7 @@ class OwnFeeds:
         if len(parts) == 1:
             return feeds[0], parts[0]
         if not parts:
-            return triples[0][:0], triples[1][:0]
+            return feed[:0], rows[:0]
         return in_order(np.concatenate(feeds), parts)
 
     def leave(self, view: View, windows: Set[StoreKey]) -> None:
@@ -148,14 +150,14 @@ def _made(
     window: Count | Arrivals | Entailed,
     key: StoreKey,
     streams: Sequence[int],
+    feeds: int,
     queries: Sequence[tuple[Query, int]],
     arena: Arena,
 ) -> Counting | ArrivalTimes | Entailment:
-    """What makes the feed of a window for queries, which come with their epochs."""
+    """What makes the feed of a window over some of so many feeds, for queries, which come with their epochs."""
     if isinstance(window, Entailed):
-        return Entailment(
-            window, streams, Expansion(Network(window.schema, patterns_of(queries, key)), arena)
-        )
+        expansion = Expansion(Network(window.schema, patterns_of(queries, key)), arena)
+        return Entailment(window, streams, feeds, expansion)
     wanted = wanted_predicates(queries, key, arena.intern)
     if isinstance(window, Arrivals):
         return ArrivalTimes(window, streams, wanted, arena.intern)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from thalweg.errors import warn
@@ -103,6 +104,18 @@ class Schema:
             source,
             others,
         )
+
+    @cached_property
+    def below(self) -> dict[tuple[str, str], list[tuple[str, str]]]:
+        """By property (`p`) or class (`c`): the properties and classes from which a link leads to it."""
+        found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        for p, links in self.links.items():
+            for kind, target in links:
+                found.setdefault(("p" if kind in (SAME, SWAPPED) else "c", target), []).append(("p", p))
+        for c, above in self.supers.items():
+            for one in above:
+                found.setdefault(("c", one), []).append(("c", c))
+        return found
 
     @property
     def size(self) -> int:

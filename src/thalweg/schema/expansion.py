@@ -21,6 +21,7 @@ _READS = {
     frozenset({S, O}): kernel.READS_BOTH,
 }
 _LITERAL = ord('"')
+_ALL = np.ones(1, np.bool_)
 
 
 class Derived(NamedTuple):
@@ -31,6 +32,16 @@ class Derived(NamedTuple):
     s: Ints
     p: Ints
     o: Ints
+
+
+class _Found(NamedTuple):
+    """The forms of some triples: how many, of how many triples, the table, and where those of each triple are in it."""
+
+    total: int
+    some: int
+    forms: Ints
+    firsts: Ints
+    counts: Ints
 
 
 class Expansion:
@@ -66,6 +77,10 @@ class Expansion:
                 properties[entry.p][2:] = first, len(entry.forms)
             else:
                 classes.append([self._ids[entry.p], self._ids[read], first, len(entry.forms)])
+        self._itself = -1
+        if network.sees_any_property:
+            self._itself = len(forms)
+            forms.append([kernel.OF_SUBJECT, 0, 0, kernel.OF_OBJECT, 0])
         self._forms = np.array(forms or [[0] * kernel.FORM_CELLS], np.int64)
         self._properties = _table(list(properties.values()), keyed=False)
         self._classes = _table(classes, keyed=True)
@@ -77,24 +92,50 @@ class Expansion:
 
     def derive(self, s: Ints, p: Ints, o: Ints) -> Derived:
         """The visible triples that follow from each of some triples."""
-        size = len(s)
-        firsts, counts = np.zeros(size, np.int64), np.zeros(size, np.int64)
         s, p, o = (np.ascontiguousarray(column) for column in (s, p, o))
-        total = int(kernel.find_forms(s, p, o, self._properties, self._classes, firsts, counts))
+        found = self._find(np.zeros(len(s), np.int64), _ALL, s, p, o)
+        made = np.empty((4, found.total), np.int64)
+        turned = np.empty(found.total, np.bool_)
+        swapped = kernel.write_forms(s, p, o, found.firsts, found.counts, found.forms, *made, turned)
+        return Derived(*(self._sound(made, 1, turned) if swapped else made))
+
+    def derive_rows(
+        self, feed: Ints, takes: NDArray[np.bool_], columns: tuple[Ints, ...], *, log: bool
+    ) -> tuple[Ints, Ints]:
+        """The rows (time, event, graph, s, p, o, op) that follow from rows of the feeds that are taken.
+
+        With `log`, also those from which some follow: s, p, o and time.
+        """
+        columns = tuple(np.ascontiguousarray(column) for column in columns)
+        found = self._find(np.ascontiguousarray(feed), takes, *columns[3:6])
+        out = np.empty((7, found.total), np.int64)
+        turned = np.empty(found.total, np.bool_)
+        logged = np.empty((4, found.some if log else 0), np.int64)
+        swapped = kernel.write_rows(columns, found.firsts, found.counts, found.forms, out, turned, logged)
+        return (self._sound(out, 3, turned) if swapped else out), logged
+
+    def _find(self, feed: Ints, takes: NDArray[np.bool_], s: Ints, p: Ints, o: Ints) -> _Found:
+        firsts, counts = np.empty((2, len(s)), np.int64)
+        total, some, aside = kernel.find_forms(
+            feed, takes, s, p, o, self._properties, self._classes, self._itself, firsts, counts
+        )
         forms = self._forms
-        if (counts == kernel.ASIDE).any():
+        if aside:
             forms, total = self._with_aside(s, p, o, firsts, counts, total)
-        made = np.empty((4, total), np.int64)
-        turned = np.empty(total, np.bool_)
-        swapped = kernel.write_forms(s, p, o, firsts, counts, forms, *made, turned)
-        if swapped and not self.network.general:
-            places = np.flatnonzero(turned)
-            literal = self._arena.initials(made[1, places]) == _LITERAL
-            if literal.any():
-                kept = np.ones(total, np.bool_)
-                kept[places[literal]] = False
-                made = made[:, kept]
-        return Derived(*made)
+            some = np.count_nonzero(counts)
+        return _Found(int(total), int(some), forms, firsts, counts)
+
+    def _sound(self, made: Ints, subject: int, turned: NDArray[np.bool_]) -> Ints:
+        """The columns without triples whose subject is a literal; `turned` are those whose subject was an object."""
+        if self.network.general:
+            return made
+        places = np.flatnonzero(turned)
+        literal = self._arena.initials(made[subject, places]) == _LITERAL
+        if not literal.any():
+            return made
+        kept = np.ones(made.shape[1], np.bool_)
+        kept[places[literal]] = False
+        return np.ascontiguousarray(made[:, kept])
 
     def _with_aside(
         self, s: Ints, p: Ints, o: Ints, firsts: Ints, counts: Ints, total: int

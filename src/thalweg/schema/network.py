@@ -50,9 +50,9 @@ class Network:
     >>> schema = Schema.of([("<a:A>", f"<{RDFS}subClassOf>", "<a:B>"), ("<a:B>", f"<{RDFS}subClassOf>", "<a:C>")])
     >>> for entry in Network(schema, ((None, TYPE, "<a:C>"),)).entries:
     ...     print(entry.o, [form.o for form in entry.forms])
-    None ['O']
     <a:A> ['<a:C>']
     <a:B> ['<a:C>']
+    <a:C> ['O']
     """
 
     schema: Schema
@@ -67,13 +67,20 @@ class Network:
         for p in sorted(self._properties):
             if not (p.startswith("<") or self.general):
                 continue
-            found.append(Entry(p, None, None, self.forms(p)))
             reads = self.reads[p]
+            # Other terms than those with entries are neither classes of the schema nor constants of patterns.
+            apart = reads if len(reads) == 1 else frozenset()
+            found.append(Entry(p, None, None, self.forms(p, apart=apart)))
             if reads == {O}:
-                found += [Entry(p, c, None, self.forms(p, o=c)) for c in self._known_classes]
+                found += [Entry(p, c, None, self.forms(p, o=c)) for c in self._own_entries]
             elif reads == {S}:
-                found += [Entry(p, None, c, self.forms(p, s=c)) for c in self._known_classes]
+                found += [Entry(p, None, c, self.forms(p, s=c)) for c in self._own_entries]
         return tuple(entry for entry in found if entry.forms)
+
+    @property
+    def sees_any_property(self) -> bool:
+        """Whether some pattern sees triples of any property, also of one that the schema does not know."""
+        return None in self._by_predicate
 
     @cached_property
     def reads(self) -> dict[str, frozenset[str]]:
@@ -87,7 +94,7 @@ class Network:
     @cached_property
     def _properties(self) -> set[str]:
         """The properties that can lead to something visible."""
-        mine = {*self.schema.properties, TYPE}
+        mine = {*self.schema.properties, TYPE, *(p for _, p, _ in self.patterns if p is not None)}
         return mine if self._relevant is None else {p for p in mine if ("p", p) in self._relevant}
 
     @cached_property
@@ -98,19 +105,19 @@ class Network:
         return sorted(c for c in known if relevant is None or ("c", c) in relevant)
 
     @cached_property
+    def _own_entries(self) -> list[str]:
+        """The terms that have entries where an end is read as a class: known classes, and constants of patterns."""
+        named = {term for s, _, o in self.patterns for term in (s, o) if term is not None and term[0] == "<"}
+        return sorted({*self._known_classes, *named})
+
+    @cached_property
     def _relevant(self) -> set[tuple[str, str]] | None:
         """The properties and classes from which something visible can be reached; None: perhaps all of them."""
-        links, supers = self.schema.links, self.schema.supers
+        links = self.schema.links
         open_ended = any(p is None or (p == TYPE and o is None) for _, p, o in self.patterns)
         if open_ended or TYPE in links:
             return None
-        below: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for p, found in links.items():
-            for kind, target in found:
-                below.setdefault(("p" if kind in (SAME, SWAPPED) else "c", target), []).append(("p", p))
-        for c, above in supers.items():
-            for one in above:
-                below.setdefault(("c", one), []).append(("c", c))
+        below = self.schema.below
         pending = [("c", o) if p == TYPE and o is not None else ("p", str(p)) for _, p, o in self.patterns]
         reached = set(pending)
         while pending:
@@ -124,12 +131,16 @@ class Network:
                     pending.append(lower)
         return reached
 
-    def forms(self, p: str, o: str | None = None, s: str | None = None) -> tuple[Form, ...]:
-        """The visible forms of triples of a property whose ends are these classes, or any other terms."""
-        found = [
-            form for form in self._close(p, o, s) if self._is_answerable(form) and self._sees(form, o, s)
-        ]
-        return tuple(sorted(found))
+    def forms(
+        self, p: str, o: str | None = None, s: str | None = None, apart: frozenset[str] = frozenset()
+    ) -> tuple[Form, ...]:
+        """The visible forms of triples of a property whose ends are these classes, or any other terms.
+
+        An end that is `apart` is none of the terms with entries of their own.
+        """
+        known = {S: s, O: o} | dict.fromkeys(apart, "")
+        found = (form for form in self._close(p, o, s) if self._is_answerable(form))
+        return tuple(sorted(form for form in found if self._sees(form, known)))
 
     def _close(self, p: str, o: str | None = None, s: str | None = None) -> set[Form]:
         """Everything that follows from a triple."""
@@ -162,9 +173,8 @@ class Network:
             return True
         return form.p.startswith("<") and not form.s.startswith("_") and not form.o.startswith("_")
 
-    def _sees(self, form: Form, o: str | None, s: str | None) -> bool:
-        """Whether a pattern can be of such a triple."""
-        known = {S: s, O: o}
+    def _sees(self, form: Form, known: dict[str, str | None]) -> bool:
+        """Whether a pattern can be of such a triple, given what the ends are (None: any term)."""
         ends = (known.get(form.s, form.s), known.get(form.o, form.o))
         candidates = [*self._by_predicate.get(form.p, ()), *self._by_predicate.get(None, ())]
         return any(
