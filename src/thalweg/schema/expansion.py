@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +9,9 @@ from numpy.typing import NDArray
 
 from thalweg.kernels import entail as kernel
 from thalweg.rdf.arena import Arena
-from thalweg.schema.network import Form, Network, O, S
+from thalweg.schema.network import CONSTANT, KINDS, Form, Network
 
 Ints = NDArray[np.int64]
-_KINDS = {S: kernel.OF_SUBJECT, O: kernel.OF_OBJECT}
-_READS = {
-    frozenset(): 0,
-    frozenset({O}): kernel.READS_OBJECT,
-    frozenset({S}): kernel.READS_SUBJECT,
-    frozenset({S, O}): kernel.READS_BOTH,
-}
 _LITERAL = ord('"')
 _ALL = np.ones(1, np.bool_)
 
@@ -50,45 +42,24 @@ class Expansion:
     def __init__(self, network: Network, arena: Arena) -> None:
         self.network = network
         self._arena = arena
-        texts = dict.fromkeys(
-            text
-            for entry in network.entries
-            for text in (entry.p, entry.o, entry.s, *(term for form in entry.forms for term in form))
-            if text is not None and text not in _KINDS
-        )
-        texts.update(dict.fromkeys(network.reads))
-        self._ids = dict(
-            zip(texts, arena.intern_all([text.encode() for text in texts]).tolist(), strict=True)
-        )
-        forms: list[list[int]] = []
-        properties: dict[str, list[int]] = {}
-        classes: list[list[int]] = []
-        shared: dict[tuple[Form, ...], int] = {}
-        for p, reads in network.reads.items():
-            # A property without an entry leads to nothing visible, whatever the class.
-            properties[p] = [self._ids[p], _READS[reads], 0, 0]
-        for entry in network.entries:
-            first = shared.get(entry.forms)
-            if first is None:
-                first = shared[entry.forms] = len(forms)
-                forms += [self._cells(form) for form in entry.forms]
-            read = entry.o or entry.s
-            if read is None:
-                properties[entry.p][2:] = first, len(entry.forms)
-            else:
-                classes.append([self._ids[entry.p], self._ids[read], first, len(entry.forms)])
-        self._itself = -1
-        if network.sees_any_property:
-            self._itself = len(forms)
-            forms.append([kernel.OF_SUBJECT, 0, 0, kernel.OF_OBJECT, 0])
-        self._forms = np.array(forms or [[0] * kernel.FORM_CELLS], np.int64)
-        self._properties = _table(list(properties.values()), keyed=False)
+        flat = network.flat
+        ids = np.concatenate([arena.intern_all([text.encode() for text in flat.texts]), [0]])
+        self._ids = ids[:-1]
+        self._names = dict(zip(flat.texts, self._ids.tolist(), strict=True)) if flat.reads_both else {}
+        self._itself = flat.itself
+        self._forms = flat.forms.copy()
+        for place in (1, 2, 4):
+            self._forms[:, place] = ids[flat.forms[:, place]]
+        properties, classes = flat.properties.copy(), flat.classes.copy()
+        properties[:, 0] = ids[properties[:, 0]]
+        classes[:, :2] = ids[classes[:, :2]]
+        self._properties = _table(properties, keyed=False)
         self._classes = _table(classes, keyed=True)
         self._aside: dict[tuple[int, int, int], list[list[int]]] = {}
 
     def _cells(self, form: Form) -> list[int]:
-        s, o = _KINDS.get(form.s, kernel.CONSTANT), _KINDS.get(form.o, kernel.CONSTANT)
-        return [s, self._ids.get(form.s, 0), self._ids[form.p], o, self._ids.get(form.o, 0)]
+        s, o = KINDS.get(form.s, CONSTANT), KINDS.get(form.o, CONSTANT)
+        return [s, self._names.get(form.s, 0), self._names[form.p], o, self._names.get(form.o, 0)]
 
     def derive(self, s: Ints, p: Ints, o: Ints) -> Derived:
         """The visible triples that follow from each of some triples."""
@@ -150,8 +121,8 @@ class Expansion:
                 supers = self.network.schema.supers
                 one, other = (text if text in supers else None for text in texts[::2])
                 forms = self.network.forms(texts[1], other, one)
-                unknown = {term for form in forms for term in form} - set(_KINDS) - set(self._ids)
-                self._ids |= {term: self._arena.intern(term.encode()) for term in unknown}
+                unknown = {term for form in forms for term in form} - set(KINDS) - set(self._names)
+                self._names |= {term: self._arena.intern(term.encode()) for term in unknown}
                 found = [self._cells(form) for form in forms]
                 if one is not None or other is not None:  # else as many as there are triples
                     self._aside[key] = found
@@ -162,7 +133,8 @@ class Expansion:
 
     def live_ids(self) -> Ints:
         """The ids of the table."""
-        return np.array(sorted({*self._ids.values(), *(id for key in self._aside for id in key)}), np.int64)
+        aside = {*self._names.values(), *(id for key in self._aside for id in key)}
+        return np.concatenate([self._ids, np.array(sorted(aside), np.int64)])
 
     @property
     def nbytes(self) -> int:
@@ -170,8 +142,7 @@ class Expansion:
         return self._forms.nbytes + self._properties.nbytes + self._classes.nbytes
 
 
-def _table(rows: Sequence[Sequence[int]], *, keyed: bool) -> Ints:
+def _table(rows: Ints, *, keyed: bool) -> Ints:
     table = np.zeros((1 << max(3, (2 * len(rows)).bit_length()), 4), np.int64)
-    if rows:
-        kernel.enter(table, np.array(rows, np.int64), keyed)
+    kernel.enter(table, rows, keyed)
     return table

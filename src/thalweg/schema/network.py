@@ -16,12 +16,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from thalweg.kernels import entail as kernel
 from thalweg.schema.axioms import SAME, SUBJECT, SWAPPED, TYPE, Schema
 
 S, O = "S", "O"  # noqa: E741 - the ends of a triple, by their usual names
 """The ends of a form that are those of the triple; others are terms, which begin with < or _."""
 Terms = tuple[str | None, str | None, str | None]
 """The constants of a pattern; None is a variable."""
+KINDS = {S: kernel.OF_SUBJECT, O: kernel.OF_OBJECT}
+CONSTANT = kernel.CONSTANT
+_READS = {
+    frozenset[str](): 0,
+    frozenset({O}): kernel.READS_OBJECT,
+    frozenset({S}): kernel.READS_SUBJECT,
+    frozenset({S, O}): kernel.READS_BOTH,
+}
 EVERYTHING: tuple[Terms, ...] = ((None, None, None),)
 
 
@@ -31,6 +43,19 @@ class Form(NamedTuple):
     s: str
     p: str
     o: str
+
+
+class Flat(NamedTuple):
+    """A flat table, as `kernels.entail` has it, with places in `texts` instead of ids (the last one: none)."""
+
+    texts: tuple[str, ...]
+    forms: NDArray[np.int64]
+    properties: NDArray[np.int64]
+    classes: NDArray[np.int64]
+    itself: int
+    """The form of triples of properties that are not in the table, or -1 where no pattern sees these."""
+    reads_both: bool
+    """Whether there are properties of which both ends are read as classes."""
 
 
 class Entry(NamedTuple):
@@ -76,6 +101,46 @@ class Network:
             elif reads == {S}:
                 found += [Entry(p, None, c, self.forms(p, s=c)) for c in self._own_entries]
         return tuple(entry for entry in found if entry.forms)
+
+    @cached_property
+    def flat(self) -> Flat:
+        """The table for kernels."""
+        places: dict[str, int] = {}
+
+        def place(text: str) -> int:
+            return places.setdefault(text, len(places))
+
+        forms: list[list[int]] = []
+        shared: dict[tuple[Form, ...], int] = {}
+        # A property without an entry leads to nothing visible, whatever the class.
+        properties = {p: [place(p), _READS[reads], 0, 0] for p, reads in self.reads.items()}
+        classes: list[list[int]] = []
+        for entry in self.entries:
+            first = shared.get(entry.forms)
+            if first is None:
+                first = shared[entry.forms] = len(forms)
+                for s, p, o in entry.forms:
+                    ends = (KINDS.get(s, CONSTANT), KINDS.get(o, CONSTANT))
+                    one, other = (-1 if term in KINDS else place(term) for term in (s, o))
+                    forms.append([ends[0], one, place(p), ends[1], other])
+            read = entry.o or entry.s
+            if read is None:
+                properties[entry.p][2:] = first, len(entry.forms)
+            else:
+                classes.append([place(entry.p), place(read), first, len(entry.forms)])
+        itself = -1
+        if self.sees_any_property:
+            itself = len(forms)
+            forms.append([kernel.OF_SUBJECT, -1, -1, kernel.OF_OBJECT, -1])
+        both = any(len(reads) == 2 for reads in self.reads.values())
+        return Flat(
+            tuple(places),
+            np.array(forms or [[0, -1, -1, 0, -1]], np.int64),
+            np.array(list(properties.values()), np.int64).reshape(-1, 4),
+            np.array(classes, np.int64).reshape(-1, 4),
+            itself,
+            both,
+        )
 
     @property
     def sees_any_property(self) -> bool:
