@@ -237,11 +237,25 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Triples of a shard: those that have the constants of one of some patterns, and whose terms are of the shard.
+
+    `coordinates` are places of terms (0 is the subject), and for each in how many parts it spreads its triples and
+    which of them this is.
+    """
+
+    patterns: tuple[tuple[str | None, str | None, str | None], ...]
+    coordinates: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Entailed:
     """A window whose content is closed under a schema; the window itself sees asserted triples only."""
 
     window: Unbounded | Range | Count | Now
     schema: Schema
+    parts: tuple[Part, ...] = ()
+    """Where the query is spread over shards: which derived triples belong to this one; none: all of them."""
 
     @property
     def content(self) -> Entailed:

@@ -14,11 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.windows import Count, Entailed, Now, Range
+from thalweg.algebra.windows import Count, Entailed, Now, Part, Range
 from thalweg.kernels import supports as kernel
 from thalweg.kernels.store import INSERT
 from thalweg.operators.counting import Counting
 from thalweg.operators.state import State
+from thalweg.plan.shares import spread
+from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
 from thalweg.schema.expansion import Derived, Expansion
 
@@ -39,6 +41,7 @@ class Entailment:
         self._takes[list(streams)] = True
         self._expansion = expansion
         self._counting = Counting(window.window, streams, None) if isinstance(window.window, Count) else None
+        self._parts = _Parts(window.parts, expansion.arena) if window.parts else None
         self._per_event = isinstance(window.window, Now)
         self._cells = _cells(window)
         self._log: list[Ints] = []
@@ -67,9 +70,16 @@ class Entailment:
         derived = self._expansion.derive(rows.s, rows.p, rows.o)
         if self._supports.is_full(len(rows), len(derived.s)):
             self._renew(int(rows.time[0]), len(rows), len(derived.s))
-        made = self._supports.step(rows, derived)
+        made = self._supports.step(rows, self._own(derived))
         self.absent = self._supports.absent
         return made
+
+    def _own(self, derived: Derived) -> Derived:
+        """The derived triples of this shard."""
+        if self._parts is None:
+            return derived
+        mine = self._parts.holds(derived.s, derived.p, derived.o)
+        return Derived(*(column[mine] for column in derived))
 
     def _expanded(self, feed: Ints, rows: Rows, bound: int) -> Rows:
         """The rows that follow from others where nothing is deleted."""
@@ -77,6 +87,8 @@ class Entailment:
             feed, self._takes, rows.columns, log=not self._per_event
         )
         made = Rows(*columns)
+        if self._parts is not None:
+            made = made[self._parts.holds(made.s, made.p, made.o)]
         if self._per_event:
             inserts = made.op == INSERT
             if not inserts.all():  # an event of deletes has no content
@@ -116,7 +128,7 @@ class Entailment:
         """Fills new supports with asserted triples (s, p, o, stamp)."""
         assert self._supports is not None
         kept = np.ascontiguousarray(_latest(_alive(asserted, self._cells, now)))
-        derived = self._expansion.derive(*kept[:3])
+        derived = self._own(self._expansion.derive(*kept[:3]))
         self._supports.reserve(kept.shape[1] + rows, len(derived.s) + more)
         zeros, ones = np.zeros(kept.shape[1], np.int64), np.ones(kept.shape[1], np.int64)
         s, p, o, stamp = kept
@@ -152,7 +164,8 @@ class Entailment:
     def live_ids(self) -> list[Ints]:
         """The terms of asserted triples, and those of the table."""
         counted = [] if self._counting is None else self._counting.live_ids()
-        return [self._expansion.live_ids(), self._asserted()[:3].ravel(), *counted]
+        own = [] if self._parts is None else [self._parts.live_ids()]
+        return [self._expansion.live_ids(), self._asserted()[:3].ravel(), *counted, *own]
 
     def clear(self) -> None:
         """Releases everything: there will be no further call."""
@@ -173,6 +186,47 @@ class Entailment:
         """The memory of the table, the log or the supports, and what is counted."""
         kept = 32 * self._logged if self._supports is None else self._supports.nbytes
         return self._expansion.nbytes + kept + (0 if self._counting is None else self._counting.nbytes)
+
+
+class _Parts:
+    """The triples of a shard."""
+
+    def __init__(self, parts: Sequence[Part], arena: Arena) -> None:
+        self._arena = arena
+        self._parts = [
+            (
+                [
+                    [None if term is None else arena.intern(term.encode()) for term in pattern]
+                    for pattern in part.patterns
+                ],
+                part.coordinates,
+            )
+            for part in parts
+        ]
+
+    def holds(self, s: Ints, p: Ints, o: Ints) -> NDArray[np.bool_]:
+        """Which triples are of the shard."""
+        columns = (s, p, o)
+        found = np.zeros(len(s), np.bool_)
+        for patterns, coordinates in self._parts:
+            wanted = np.zeros(len(s), np.bool_)
+            for pattern in patterns:
+                fits = np.ones(len(s), np.bool_)
+                for term, column in zip(pattern, columns, strict=True):
+                    if term is not None:
+                        fits &= column == term
+                wanted |= fits
+            for place, share, coordinate in coordinates:
+                wanted &= spread(self._arena.keys(columns[place])) % share == coordinate
+            found |= wanted
+        return found
+
+    def live_ids(self) -> Ints:
+        """The ids of constants."""
+        return np.array(
+            [id for patterns, _ in self._parts for pattern in patterns for id in pattern if id is not None],
+            np.int64,
+        )
 
 
 class _Supports:

@@ -16,9 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thalweg.algebra.nodes import with_leaves
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Pattern, Var
+from thalweg.algebra.windows import Entailed, Part
 from thalweg.plan.meeting import follows, meeting_variables
 from thalweg.plan.stages import cutting_variables, in_steps, stages_of
 
@@ -97,9 +101,46 @@ class Shares:
             return query
         return replace(query, cut_by=tuple(name for name, _ in self.shares), output=None)
 
-    def in_a_cell(self, query: Query) -> Query:
-        """The query as a cell evaluates it: up to its cut, and each pattern reads the streams of its channel."""
+    @property
+    def strides(self) -> list[int]:
+        """How far apart the cells are that are neighbours in each dimension."""
+        strides, stride = [], 1
+        for _, share in self.shares:
+            strides.append(stride)
+            stride *= share
+        return strides
+
+    def in_a_cell(self, query: Query, cell: int) -> Query:
+        """The query as a cell evaluates it: up to its cut, and each pattern reads the streams of its channel.
+
+        Under a schema, a triple comes for the sake of some that follow from it: the others are not of the cell.
+        """
         query = self.staged(query)
+        if query.schema is not None and self.roles:
+            return self._with_parts(self._by_channels(query), query, cell)
+        return self._by_channels(query)
+
+    def _with_parts(self, divided: Query, query: Query, cell: int) -> Query:
+        strides = self.strides
+        sources = list(divided.sources)
+        for place, source in enumerate(sources):
+            parts = []
+            for role in self.roles:
+                own = [k for k in role.patterns if divided.patterns[k].source == place]
+                coordinates = {
+                    dimension: (column, share, cell // strides[dimension] % share)
+                    for column, dimension in reversed(list(enumerate(role.dimensions)))
+                    if dimension is not None
+                    for share in [self.shares[dimension][1]]
+                }
+                if own:
+                    constants = dict.fromkeys(query.patterns[k].constants for k in own)
+                    parts.append(Part(tuple(constants), tuple(coordinates.values())))
+            assert isinstance(source.window, Entailed)
+            sources[place] = replace(source, window=replace(source.window, parts=tuple(parts)))
+        return replace(divided, sources=tuple(sources))
+
+    def _by_channels(self, query: Query) -> Query:
         if self.channels == 1:
             return query
         sources: dict[tuple[int, int], Source] = {}
@@ -116,6 +157,12 @@ class Shares:
             for pattern, key in zip(query.patterns, keys, strict=True)
         )
         return replace(query, sources=tuple(sources.values()), root=with_leaves(query.root, patterns))
+
+
+def spread(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers by which terms are spread over the coordinates of a dimension, of what `Arena.keys` gives."""
+    # High bits: the low ones choose places in hash tables, which would be left empty by a shard that has only some.
+    return (keys >> 33) & 0x3FFFFFFF
 
 
 def plain_stream(name: str) -> str:
@@ -155,8 +202,6 @@ def _meeting(query: Query) -> tuple[tuple[str, ...], str]:
         return (), "a window that counts has to see every event"
     if query.per_event:
         return (), "[NOW] reads each event alone: whole events are spread"
-    if query.schema is not None:
-        return (), "what follows from a triple is made where all triples of the window are"
     if query.asks_arrivals:
         return (), "the times of arrivals are made where all triples of the window are"
     if query.reports_empty:

@@ -41,7 +41,7 @@ class Expansion:
 
     def __init__(self, network: Network, arena: Arena) -> None:
         self.network = network
-        self._arena = arena
+        self.arena = arena
         flat = network.flat
         ids = np.concatenate([arena.intern_all([text.encode() for text in flat.texts]), [0]])
         self._ids = ids[:-1]
@@ -101,7 +101,7 @@ class Expansion:
         if self.network.general:
             return made
         places = np.flatnonzero(turned)
-        literal = self._arena.initials(made[subject, places]) == _LITERAL
+        literal = self.arena.initials(made[subject, places]) == _LITERAL
         if not literal.any():
             return made
         kept = np.ones(made.shape[1], np.bool_)
@@ -117,12 +117,12 @@ class Expansion:
             key = (int(s[i]), int(p[i]), int(o[i]))
             found = self._aside.get(key)
             if found is None:
-                texts = self._arena.texts_among_threads(key)
+                texts = self.arena.texts_among_threads(key)
                 supers = self.network.schema.supers
                 one, other = (text if text in supers else None for text in texts[::2])
                 forms = self.network.forms(texts[1], other, one)
                 unknown = {term for form in forms for term in form} - set(KINDS) - set(self._names)
-                self._names |= {term: self._arena.intern(term.encode()) for term in unknown}
+                self._names |= {term: self.arena.intern(term.encode()) for term in unknown}
                 found = [self._cells(form) for form in forms]
                 if one is not None or other is not None:  # else as many as there are triples
                     self._aside[key] = found

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.plan.coverage import Mask, fits
-from thalweg.plan.shares import Role, Shares
-from thalweg.rdf.arena import Arena, Ids
+from thalweg.plan.coverage import Mask, TripleColumns, fits
+from thalweg.plan.epsilon import network_of
+from thalweg.plan.shares import Role, Shares, spread
+from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk
 from thalweg.rdf.ntriples import scope_of
+from thalweg.schema.expansion import Expansion
+from thalweg.schema.network import Network
 
 TRIPLES, GRAPHS, MESSAGES = "triples", "graphs", "messages"
 """How a chunk is going to be framed. Messages are events, as those of files (`events`), whose order means nothing."""
@@ -46,67 +50,70 @@ class Router:
         if self.shares.shards == 1:
             yield Parcel(0, stream, chunk)
             return
+        # A triple goes to all shards that need one which follows from it.
+        derived = None
+        if self._network is not None and self.shares.roles:
+            derived = Expansion(self._network, arena).derive(chunk.s, chunk.p, chunk.o)
         said = chunk
         for channel in channels:
-            places = list(self._places(stream, mode, channel, chunk, arena))
+            rows: TripleColumns = chunk if derived is None else derived
+            places = list(self._places(stream, mode, channel, chunk, rows, arena))
             for shard in range(self.shares.shards):
                 mine = np.zeros(len(chunk), np.bool_)
                 for wanted, place, decided in places:
-                    mine |= wanted & (place == self._place_of(decided, shard))
+                    chosen = wanted & (place == self._place_of(decided, shard))
+                    if derived is None:
+                        mine |= chosen
+                    else:
+                        mine[derived.source[chosen]] = True
                 yield Parcel(shard, self.shares.stream_of(stream, channel), _share(said, mode, mine))
                 said = replace(chunk, rejects=(), unnamed=0, blanks=0, left_out=0)
 
     def _places(
-        self, stream: str, mode: str, channel: int, chunk: Chunk, arena: Arena
+        self, stream: str, mode: str, channel: int, chunk: Chunk, rows: TripleColumns, arena: Arena
     ) -> Iterator[tuple[Mask, NDArray[np.int64], set[int]]]:
-        """For each role of a channel: the rows that are needed in it, the place of each in the dimensions that the role
-        decides, and these dimensions.
+        """For each role of a channel: the rows (of the chunk, or what follows from them) that are needed in it, the
+        place of each in the dimensions that the role decides, and these dimensions.
         """
         if not self.shares.roles:
             key = chunk.s if mode == TRIPLES else chunk.g
-            spread = _spread(arena.keys(key)) if mode in (TRIPLES, GRAPHS) else chunk.number
+            number = spread(arena.keys(key)) if mode in (TRIPLES, GRAPHS) else chunk.number
             if chunk.whole:
-                spread = np.full(len(chunk), scope_of(chunk.source) & 0x3FFFFFFF)
-            yield np.ones(len(chunk), np.bool_), spread % self.shares.events, set()
+                number = np.full(len(chunk), scope_of(chunk.source) & 0x3FFFFFFF)
+            yield np.ones(len(chunk), np.bool_), number % self.shares.events, set()
         for role in self.shares.roles:
             if role.channel != channel:
                 continue
-            place = np.zeros(len(chunk), np.int64)
+            place = np.zeros(rows.s.size, np.int64)
             decided: set[int] = set()
-            for dimension, column in zip(role.dimensions, (chunk.s, chunk.p, chunk.o), strict=True):
+            for dimension, column in zip(role.dimensions, (rows.s, rows.p, rows.o), strict=True):
                 if dimension is not None and dimension not in decided:
                     decided.add(dimension)
                     share = self.shares.shares[dimension][1]
-                    place += _spread(arena.keys(column)) % share * self._strides[dimension]
-            yield self._wanted(stream, role, chunk, arena), place, decided
+                    place += spread(arena.keys(column)) % share * self.shares.strides[dimension]
+            yield self._wanted(stream, role, rows, arena), place, decided
 
-    def _wanted(self, stream: str, role: Role, chunk: Chunk, arena: Arena) -> Mask:
+    def _wanted(self, stream: str, role: Role, rows: TripleColumns, arena: Arena) -> Mask:
         """The rows of a stream that fit a pattern of a role."""
-        wanted = np.zeros(len(chunk), np.bool_)
+        wanted = np.zeros(rows.s.size, np.bool_)
         for number in role.patterns:
             pattern = self.query.patterns[number]
             if stream in self.query.sources[pattern.source].streams:
-                wanted |= fits(pattern, chunk, arena)
+                wanted |= fits(pattern, rows, arena)
         return wanted
 
     def _place_of(self, decided: set[int], shard: int) -> int:
         """The place of a shard in some dimensions."""
         if not self.shares.roles:
             return shard
-        return sum(shard // self._strides[k] % self.shares.shares[k][1] * self._strides[k] for k in decided)
+        return sum(
+            shard // self.shares.strides[k] % self.shares.shares[k][1] * self.shares.strides[k]
+            for k in decided
+        )
 
-    @property
-    def _strides(self) -> list[int]:
-        strides, stride = [], 1
-        for _, share in self.shares.shares:
-            strides.append(stride)
-            stride *= share
-        return strides
-
-
-def _spread(keys: Ids) -> NDArray[np.int64]:
-    # High bits: the low ones choose places in hash tables, which would be left empty by a shard that has only some.
-    return (keys >> 33) & 0x3FFFFFFF
+    @cached_property
+    def _network(self) -> Network | None:
+        return network_of(self.query)
 
 
 def _share(chunk: Chunk, mode: str, mine: Mask) -> Chunk:

@@ -139,7 +139,7 @@ class ShardEngine:
         self._rows = 0
         self._parts: list[bytes] = []
         self._undrained = 0
-        self._begin(plan.session())
+        self._begin(plan.session(shard))
 
     def _begin(self, session: Session) -> None:
         self.session = session
@@ -277,7 +277,7 @@ class ShardEngine:
         self._parts.append(bytes(entry.chunks))
         if entry.last:
             # The text of a query does not name the channels of a shard.
-            self._begin(Session.restore(b"".join(self._parts), queries=self.plan.queries))
+            self._begin(Session.restore(b"".join(self._parts), queries=self.plan.queries(self.shard)))
             # A stream that had ended when the session was saved may have gone on; `resume` ends those that have not.
             for stream in self.session.source_streams:
                 self.session.reopen(stream, tentatively=True)

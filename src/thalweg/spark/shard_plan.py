@@ -48,11 +48,11 @@ class ShardPlan:
         sources = tuple(sorted(session.source_streams))
         return cls(job, reading, sources, quarantine, late)
 
-    def session(self) -> Session:
-        """An engine with the queries of the job; the last is the one that is answered."""
+    def session(self, shard: int = 0) -> Session:
+        """The engine of a shard with the queries of the job; the last is the one that is answered."""
         # It is drained after each batch, and malformed input is dealt with by whoever started the run.
         session = Session.of(replace(self.job.options, max_pending=None, on_error="quarantine"))
-        for query in self.queries:
+        for query in self.queries(shard):
             session.register(query)
         return session
 
@@ -76,15 +76,10 @@ class ShardPlan:
         """The plan of the second stage, if there is one."""
         return SecondPlan(self) if self.shares.second is not None else None
 
-    @property
-    def queries(self) -> tuple[Query, ...]:
+    def queries(self, shard: int) -> tuple[Query, ...]:
         """All queries as a shard evaluates them, in the order of their registration."""
-        return *self.job.derive, self.asked
-
-    @property
-    def asked(self) -> Query:
-        """The query as a shard evaluates it."""
-        return self.reading.router.shares.in_a_cell(self.reading.router.query)
+        router = self.reading.router
+        return *self.job.derive, router.shares.in_a_cell(router.query, shard)
 
     @property
     def fingerprint(self) -> str:
