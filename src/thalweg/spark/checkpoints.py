@@ -51,6 +51,8 @@ class Fingerprint:
             "--lateness": f"{given.lateness_us / 1000:g} ms",
             "--drain": given.drain,
         }
+        if job.query.schema is not None:
+            options["--schema"] = f"digest {job.query.schema.digest[:12]}"
         streams = {stream: _place(path) for stream, path in job.inputs.items()}
         texts = [job.query.text, *(producer.text for producer in job.derive)]
         text = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
