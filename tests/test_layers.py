@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "thalweg"
 
 # A room may import from itself and from the rooms to its left.
 ORDER = [
-    *("errors", "hints", "lines", "deep", "instants", "kernels", "rdf", "schema", "options"),
+    *("errors", "hints", "lines", "deep", "instants", "kernels", "rdf", "schema", "options", "static"),
     *("algebra", "lang", "expressions", "plan", "operators"),
     *("terms", "arguments", "explaining", "statements", "rows", "tables", "answers", "subscriptions"),
     *("saving", "compaction", "side_outputs", "engine"),
@@ -31,6 +31,7 @@ NARROW = {
     "rdf": {"kernels", "errors", "instants", "lines"},
     "options": {"errors", "hints", "instants", "rdf"},
     "schema": {"kernels", "errors", "rdf"},
+    "static": {"errors", "kernels", "rdf"},
     "algebra": {"deep", "errors", "instants", "schema"},
     "lang": {"algebra", "deep", "errors", "hints", "instants", "lines"},
     "expressions": {"algebra", "errors", "instants", "kernels", "rdf"},

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
 
 from thalweg.algebra.query import Query
-from thalweg.errors import QueryError, UsageError
+from thalweg.errors import QueryError, UnsupportedError, UsageError
 from thalweg.instants import Time, duration, instant
 from thalweg.lang import parse
 from thalweg.schema.axioms import schema_of
@@ -60,7 +60,7 @@ def _iri_of(value: object, what: str) -> str:
     return name
 
 
-def query_of(text: object, *, source: str, stream: str | None) -> Query:
+def query_of(text: object, *, source: str, stream: str | None, graphs: Collection[str] = ()) -> Query:
     """The query of what `register` or `explain` is given."""
     if isinstance(text, Query):
         return text
@@ -71,7 +71,8 @@ def query_of(text: object, *, source: str, stream: str | None) -> Query:
     if not isinstance(text, str | bytes):
         raise UsageError(f"a query is given as its text, not as {_kind(text)}")
     try:
-        return parse(text, source=source, stream=None if stream is None else stream_of(stream))
+        named = None if stream is None else stream_of(stream)
+        return parse(text, source=source, stream=named, graphs=graphs)
     except QueryError as error:
         if names_a_file(text):
             shown = text if isinstance(text, str) else os.fsdecode(text)
@@ -88,6 +89,18 @@ def under_schema(query: Query, schema: object, rules: str | Iterable[str] | None
             raise UsageError("rules are those of a schema, and none is given: schema=")
         return query
     return query.under(schema_of(schema, rules))
+
+
+def check_closed(query: Query, static: Collection[str]) -> None:
+    """Refuses chains of a transitive property that lead over triples of a stream and static ones."""
+    if query.schema is None or not query.schema.transitive:
+        return
+    for source in query.sources:
+        if source.streams and not set(source.graphs).isdisjoint(static):
+            raise UnsupportedError(
+                "the rule transitive over a default graph of a stream and static data is not supported yet: "
+                "load the static data as a named graph"
+            )
 
 
 def names_a_file(text: str | bytes) -> bool:

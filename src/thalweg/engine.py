@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.query import Query
+from thalweg.algebra.query import DEFAULT_GRAPH, Query
 from thalweg.answers import ContinuousQuery, Late, Memory, Stats, Stream
-from thalweg.arguments import graph_name_of, nearest, query_of, span_of, stream_of, time_of, under_schema
+from thalweg.arguments import (
+    check_closed,
+    graph_name_of,
+    nearest,
+    query_of,
+    span_of,
+    stream_of,
+    time_of,
+    under_schema,
+)
 from thalweg.compaction import Compaction
 from thalweg.errors import UsageError, warn
 from thalweg.instants import Time
@@ -37,6 +48,9 @@ from thalweg.rdf.timestamped import TimestampedFramer
 from thalweg.saving import Parts, pack_parts, unpack_parts
 from thalweg.side_outputs import SideOutputs
 from thalweg.statements import likely_cause, lines_of
+from thalweg.static.data import StaticData
+from thalweg.static.files import open_document
+from thalweg.static.reading import format_of_static, path_of, read_document
 from thalweg.subscriptions import Subscriptions
 
 Ints = NDArray[np.int64]
@@ -75,6 +89,8 @@ class Session:
         max_pending: int | None = 1_000_000,
         on_pending: OnPending = "drop",
         max_path_pairs: int = LIMITS.path_pairs,
+        static: StaticData | None = None,
+        static_cache: str | os.PathLike[str] | None = None,
     ) -> None:
         """`lateness` is how late an event may come; `strategy="reevaluate"` answers every instant from scratch.
 
@@ -86,6 +102,9 @@ class Session:
 
         A query in which one path with `+` or `*` connects more than `max_path_pairs` pairs of terms ends: to poll it is
         an error from then on. Other queries go on.
+
+        `static` are the static data to begin with. In the folder `static_cache`, files that are loaded are kept in a
+        binary form, from which a later session loads them in a fraction of the time.
         """
         self.options = RunOptions(
             lateness=lateness,
@@ -117,6 +136,8 @@ class Session:
         self._overfull: list[View] = []
         self._subscriptions = Subscriptions()
         self._rejecting: set[str] = set()  # streams of which a push was refused
+        self._static = StaticData() if static is None else static
+        self._static_cache = None if static_cache is None else Path(static_cache)
         self._closed = False
 
     def __enter__(self) -> Session:
@@ -148,9 +169,11 @@ class Session:
         )
 
     @classmethod
-    def of(cls, options: RunOptions, *, arena: Arena | None = None) -> Session:
-        """A session with the options of a run, as far as they concern a session."""
-        return cls(**{name: getattr(options, name) for name in _OPTIONS}, arena=arena)
+    def of(
+        cls, options: RunOptions, *, arena: Arena | None = None, static: StaticData | None = None
+    ) -> Session:
+        """A session with the options of a run, as far as they concern a session, and with static data."""
+        return cls(**{name: getattr(options, name) for name in _OPTIONS}, arena=arena, static=static)
 
     # Queries
 
@@ -176,9 +199,11 @@ class Session:
         self._check_open()
         if start not in ("now", "content"):
             raise UsageError(f'start is "now" or "content", not {start!r}')
-        query = query_of(text, source=source, stream=stream)
+        query = query_of(text, source=source, stream=stream, graphs=self._static.names)
         asked = query
         query = under_schema(query, schema, rules)
+        self._static.require(query.graphs, self._static_cache)
+        check_closed(query, self._static.names)
         if asked is not text:  # else whoever parsed it has seen its doubts
             for doubt in query.doubts:
                 warn(f"{source}: {doubt}")
@@ -241,7 +266,7 @@ class Session:
             )
 
     def _new_streamset(self, streams: tuple[str, ...], strategy: Strategy) -> Streamset:
-        return self._begun(Streamset(streams, strategy))
+        return self._begun(Streamset(streams, strategy, self._static))
 
     def _begun(self, streamset: Streamset) -> Streamset:
         for name in streamset.streams:
@@ -264,12 +289,65 @@ class Session:
             found.begin_with({name: self._retained[name].rows() for name in streams})
         return found
 
+    # Static data
+
+    def load(
+        self,
+        data: str | bytes | os.PathLike[str],
+        graph: str | None = None,
+        format: str | None = None,
+        replace: bool = False,
+    ) -> int:
+        """Loads static data: the path of a file, or RDF text (Turtle unless `format` is given); the number of triples.
+
+        They are in the default graph of all queries, or in the named graph `graph`; named graphs of TriG and N-Quads
+        keep their names. A second load adds to a graph, `replace=True` replaces it; blank nodes are those of the load.
+        Queries that run see the change at one instant, the first that can still change: that of the watermark. Data
+        with an error are refused as a whole, and what was there stays.
+        """
+        self._check_open()
+        name = DEFAULT_GRAPH if graph is None else graph_name_of(graph)
+        path = path_of(data)
+        found = format_of_static(path, format)
+        document = (
+            open_document(path, found, self._static_cache) if path is not None else read_document(data, found)  # type: ignore[arg-type]
+        )
+        coming = {own or name for own in document.graphs}
+        self._check_coming(coming)
+        for registered in self._queries:
+            check_closed(registered.query, coming)
+        self._static.load(document, name, replace=replace)
+        self._prune = None
+        for streamset in self._streamsets:
+            streamset.reload()
+        self._run(list(self._streamsets))
+        return len(document)
+
+    def _check_coming(self, names: Collection[str]) -> None:
+        """Refuses graphs that registered queries ask for, and that were not there when these were read."""
+        coming = set(names) - {DEFAULT_GRAPH, *self._static.names}
+        for registered in self._queries:
+            unknown = registered.query.unknown_graphs
+            asked = coming if "*" in unknown else coming.intersection(unknown)
+            if asked:
+                raise UsageError(
+                    f"a registered query asks for the graph <{min(asked)}>, which was not there when it was "
+                    "registered: load a graph before the queries that read it"
+                )
+
+    @property
+    def static_graphs(self) -> list[str]:
+        """The names of the static graphs that are loaded; the empty one is that of the default graph."""
+        return self._static.names
+
     def prune(self) -> Prune:
         """What the registered queries can use of a stream, or all where one is retained: what readers have to keep."""
         if self._prune is None:
             queries = (registered.query for registered in self._queries)
             keeps_all = any(stream not in self._derived for stream in self._retained)
-            self._prune = Prune.everything() if keeps_all else pruning_of(queries, self._derived)
+            self._prune = (
+                Prune.everything() if keeps_all else pruning_of(queries, self._derived, self._static.names)
+            )
         return self._prune
 
     # Events
@@ -551,6 +629,7 @@ class Session:
             ],
             derived=self._derived.state(),
             retained=self._retained,
+            static=self._static,
         )
         return pack_parts(parts)
 
@@ -563,7 +642,7 @@ class Session:
         if not isinstance(data, bytes | bytearray | memoryview):
             raise UsageError(f"a session is restored from the bytes of save(), not from {data!r:.60}")
         parts = unpack_parts(bytes(data), queries)
-        session = cls(**parts.options, arena=parts.arena, threads=threads)
+        session = cls(**parts.options, arena=parts.arena, threads=threads, static=parts.static)
         session.stats.restore(parts.stats)
         session._pushes = parts.pushes
         session._streamsets.extend(parts.streamsets)

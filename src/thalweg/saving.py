@@ -23,6 +23,7 @@ from thalweg.operators.streamset import Streamset
 from thalweg.options import RunOptions
 from thalweg.rdf.arena import Arena
 from thalweg.schema.axioms import Schema
+from thalweg.static.data import StaticData
 
 FORMAT = 9
 
@@ -41,6 +42,7 @@ class Parts:
     """By query in the order of registration: its streamset, and its number there."""
     derived: State
     retained: dict[str, Retained]
+    static: StaticData
 
 
 def pack_parts(parts: Parts) -> bytes:
@@ -70,6 +72,7 @@ def pack_parts(parts: Parts) -> bytes:
         ],
         "queries": parts.queries,
         "derived": parts.derived,
+        "static": parts.static.state(),
         "retained": {stream: kept.state() for stream, kept in parts.retained.items()},
     }
     return pack(state, FORMAT)
@@ -87,6 +90,7 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
     arena = Arena(state["hash_mask"])
     if arena.merge(state["terms"]) is not None:
         raise UsageError("the session cannot be restored: its terms have other ids in this version")
+    static = StaticData.restored(state["static"])
     streamsets = []
     limits = RunOptions(**state["options"]).limits
     given = dict(zip(map(tuple, state["queries"]), queries, strict=True)) if queries else {}
@@ -95,12 +99,14 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
         for number, query in enumerate(saved["queries"]):
             one = given.get((place, number))
             if one is None:
-                one = parse(query["text"], stream=query["default"])
+                one = parse(query["text"], stream=query["default"], graphs=static.names)
                 if query["schema"] is not None:
                     one = one.under(Schema.from_text(query["schema"]))
             asked.append(one)
-        kind = SequenceSet if any(one.sequence is not None for one in asked) else Streamset
-        streamset = kind(saved["streams"])
+        in_sequence = any(one.sequence is not None for one in asked)
+        streamset = (
+            SequenceSet(saved["streams"]) if in_sequence else Streamset(saved["streams"], static=static)
+        )
         for one in asked:
             streamset.add(one, arena, limits)
         streamset.restore(saved["state"], arena.intern)
@@ -114,5 +120,6 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
         streamsets=streamsets,
         queries=[(place, number) for place, number in state["queries"]],
         derived=state["derived"],
+        static=static,
         retained={stream: Retained.restored(kept) for stream, kept in state["retained"].items()},
     )

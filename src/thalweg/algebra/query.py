@@ -26,7 +26,7 @@ from thalweg.algebra.nodes import (
 from thalweg.algebra.scope import scope_of
 from thalweg.algebra.sequences import Sequence
 from thalweg.algebra.terms import Const, Pattern
-from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Unbounded, Window
+from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Static, Unbounded, Window
 from thalweg.deep import deeply
 from thalweg.errors import UnsupportedError
 
@@ -40,20 +40,29 @@ _SHALLOW = 20
 OPERATORS = ("RSTREAM", "ISTREAM", "DSTREAM")
 RANK = "rank"
 """The column of a row's place in the order of the answer, from 1 on."""
+DEFAULT_GRAPH = ""
+"""The name of the static graph that is part of default graphs: no IRI is empty."""
 LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL", "SPAseq")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Streams merged by time and seen through one window; `name` is None for the default graph."""
+    """A graph that patterns read: streams merged by time and seen through one window, and static graphs, as one set.
+
+    `name` is None for the default graph. `graphs` are names of static graphs, `DEFAULT_GRAPH` that of the unnamed one.
+    A source without streams is static data alone.
+    """
 
     streams: tuple[str, ...]
     window: Window = field(default_factory=Unbounded)
     name: str | None = None
+    graphs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.streams:
-            raise ValueError("a source reads at least one stream")
+        if not self.streams and not self.graphs:
+            raise ValueError("a source reads at least one stream or one static graph")
+        if isinstance(self.window, Static) == bool(self.streams):
+            raise ValueError("static data have no window, and streams have one")
         if len(set(self.streams)) != len(self.streams):
             raise ValueError(f"a source names a stream twice: {', '.join(self.streams)}")
 
@@ -63,8 +72,12 @@ class Source:
         return self.window.window if isinstance(self.window, Arrivals | Entailed) else self.window
 
     def __str__(self) -> str:
+        named = [f"<{graph}>" for graph in self.graphs if graph != DEFAULT_GRAPH]
+        if not self.streams:
+            return f"static graph {' + '.join(named)}" if named else "static data"
         read = " + ".join(f"<{stream}>" for stream in self.streams)
-        return f"{read} {self.window}" + (f" as <{self.name}>" if self.name is not None else "")
+        static = "".join(f" + static {graph}" for graph in named)
+        return f"{read} {self.window}{static}" + (f" as <{self.name}>" if self.name is not None else "")
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,8 @@ class Query:
     """What a SPAseq query asks for. Its tree then only has the patterns of its atoms and the form of the answer."""
     cut_by: tuple[str, ...] = ()
     """Where the query is run in two stages: the variables by whose values its triples are spread in the first one."""
+    unknown_graphs: tuple[str, ...] = ()
+    """Named graphs that the text asks for and that were not there; `*` where it asks for any (GRAPH ?g)."""
 
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:
@@ -92,6 +107,8 @@ class Query:
             raise ValueError(f"unknown operator {self.operator!r}")
         if not self.sources:
             raise ValueError("a query has at least one pattern and one source")
+        if not any(source.streams for source in self.sources):
+            raise ValueError("a query reads at least one stream")
         if any(pattern.source >= len(self.sources) for pattern in self.patterns):
             raise ValueError("a pattern reads a source that the query does not have")
 
@@ -209,6 +226,16 @@ class Query:
         return tuple(dict.fromkeys(stream for source in self.sources for stream in source.streams))
 
     @cached_property
+    def graphs(self) -> tuple[str, ...]:
+        """The static graphs that the query reads, each one once."""
+        return tuple(dict.fromkeys(graph for source in self.sources for graph in source.graphs))
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """The windows that decide when the query's sources change; static data have none."""
+        return tuple(source.seen for source in self.sources if source.streams)
+
+    @cached_property
     def per_event(self) -> bool:
         """Whether the query is asked of each event alone: its window is [NOW]."""
         return any(isinstance(source.seen, Now) for source in self.sources)
@@ -233,7 +260,8 @@ class Query:
         for source in self.sources:
             window = source.seen
             assert not isinstance(window, Arrivals | Entailed)
-            sources.append(replace(source, window=Entailed(window, schema)))
+            closed = Static(schema) if isinstance(window, Static) else Entailed(window, schema)
+            sources.append(replace(source, window=closed))
         sequence = self.sequence
         if sequence is not None:  # each atom is asked of one event: that is what is closed
             atoms = tuple(replace(atom, query=atom.query.under(schema)) for atom in sequence.atoms)
@@ -250,8 +278,7 @@ class Query:
     def reports_empty(self) -> bool:
         """Whether a report with an empty answer has a row of its own."""
         return any(
-            isinstance(w, Range | Count) and w.report is not None and w.report.empty
-            for w in (source.seen for source in self.sources)
+            isinstance(w, Range | Count) and w.report is not None and w.report.empty for w in self.windows
         )
 
 

@@ -267,13 +267,23 @@ class Entailed:
         return f"{self.window}, closed under {self.schema.source}"
 
 
+@dataclass(frozen=True, slots=True)
+class Static:
+    """No window over static data: they are there until they are replaced. They may be closed under a schema."""
+
+    schema: Schema | None = None
+
+    def __str__(self) -> str:
+        return "static" if self.schema is None else f"static, closed under {self.schema.source}"
+
+
 ARRIVAL = "urn:thalweg:arrival:"
 """The predicates of an arrival begin with it."""
 SUBJECT, PREDICATE, OBJECT, TIME, MILLISECONDS = (
     Const.iri(ARRIVAL + name) for name in ("subject", "predicate", "object", "time", "milliseconds")
 )
 
-Window = Unbounded | Range | Count | Now | Arrivals | Entailed
+Window = Unbounded | Range | Count | Now | Arrivals | Entailed | Static
 
 
 def show_duration(us: int) -> str:

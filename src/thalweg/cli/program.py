@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -62,15 +62,15 @@ def root(
         print(context.get_help())
 
 
-def parse_file(path: str, *, default: str | None) -> Query:
-    """The query in a file; `default` is the stream that it reads if it names none."""
+def parse_file(path: str, *, default: str | None, graphs: Collection[str] = ()) -> Query:
+    """The query in a file; `default` is the stream that it reads if it names none, `graphs` the static graphs."""
     try:
         text = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise UsageError(f"the query cannot be read: {error.strerror or error}", source=path) from None
     from thalweg.lang import parse
 
-    return parse(text, source="the input" if path == "-" else path, stream=default)
+    return parse(text, source="the input" if path == "-" else path, stream=default, graphs=graphs)
 
 
 def with_schema(query: Query, schema: Path | None, rules: str | None) -> Query:

@@ -63,6 +63,17 @@ def run(
             "may be repeated.",
         ),
     ],
+    static: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[IRI=]PATH",
+            help="Static data: a file for the default graph, or for a named graph; may be repeated.",
+        ),
+    ] = None,
+    static_cache: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the binary form of static data, for later runs."),
+    ] = None,
     on: Annotated[Runner, typer.Option(help="Where the query runs.")] = Runner.LOCAL,
     out: Annotated[
         Path | None,
@@ -195,6 +206,7 @@ def run(
     from thalweg.io.job import Job, Outputs
     from thalweg.io.live import STDIN
     from thalweg.io.safety import check_outputs
+    from thalweg.io.static import static_of
     from thalweg.options import LIMITS, OptionError, RunOptions
 
     inputs = inputs_of(stream)
@@ -212,7 +224,9 @@ def run(
     if STDIN in inputs.values() and STDIN in (query, *(derive or ())):
         raise UsageError("the query and a stream cannot both be read from the standard input")
     default = next(iter(inputs)) if len(inputs) == 1 else None
-    parsed = with_schema(parse_file(query, default=default), schema, rules)
+    background = static_of(static or (), static_cache)
+    graphs = background.names
+    parsed = with_schema(parse_file(query, default=default, graphs=graphs), schema, rules)
     mappings, mapping_files = mappings_of(mapping or (), inputs)
     texts = [query, *(derive or ()), *mapping_files, *([] if schema is None else [schema])]
     outputs = {
@@ -252,7 +266,8 @@ def run(
         inputs,
         options,
         Outputs(out, quarantine, late, out_format, pretty),
-        derive=[parse_file(path, default=default) for path in derive or ()],
+        derive=[parse_file(path, default=default, graphs=graphs) for path in derive or ()],
+        static=background,
         own=[path for path in (*texts, checkpoint, *outputs.values()) if path is not None],
     )
     spark = None

@@ -16,6 +16,7 @@ from thalweg.io.writers import Writer
 from thalweg.lang import parse
 from thalweg.operators.derived import output_of
 from thalweg.options import RunOptions
+from thalweg.static.data import StaticData
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Job:
     """CONSTRUCT queries whose output streams the query reads."""
     unread: tuple[str, ...] = ()
     """Streams that are given and that no query reads."""
+    static: StaticData = field(default_factory=StaticData)
+    """The static data that the queries read beside streams."""
     own: frozenset[str] = frozenset()
     """Real paths that the run itself uses: its query, its outputs, its checkpoint."""
 
@@ -75,6 +78,7 @@ class Job:
         *,
         derive: Sequence[Query] = (),
         own: Iterable[str | Path] = (),
+        static: StaticData | None = None,
     ) -> Job:
         """The job of a command, after checks that name the option which is wrong."""
         needed, derived = _streams([*derive, query])
@@ -89,7 +93,10 @@ class Job:
         read = {stream: path for stream, path in inputs.items() if stream in needed}
         unread = tuple(stream for stream in inputs if stream not in read)
         used = frozenset(os.path.realpath(path) for path in own)
-        return cls(query, read, options, outputs, tuple(derive), unread, used)
+        static = StaticData() if static is None else static
+        for one in (*derive, query):
+            static.require(one.graphs)
+        return cls(query, read, options, outputs, tuple(derive), unread, static, used)
 
     @property
     def queries(self) -> tuple[Query, ...]:

@@ -30,7 +30,7 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
     """Run a job to the end of its files, or to Ctrl-C."""
     begin = time.perf_counter()
     # The results of each batch are written before the next one.
-    session = Session.of(replace(job.options, max_pending=None))
+    session = Session.of(replace(job.options, max_pending=None), static=job.static)
     for producer in job.derive:
         session.register(producer).discard()
     query = session.register(job.query)
@@ -38,7 +38,7 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
     sources = {feed.events.framer.stream: feed.events for feed in feeds.feeds}
     quarantine, late = Records(job.outputs.quarantine), Records(job.outputs.late)
     outcome = Outcome()
-    coverage, begun = Coverage(job.queries, job.inputs), set[str]()
+    coverage, begun = Coverage(job.queries, job.inputs, static=job.static.names), set[str]()
 
     def look(batch: EventBatch) -> None:
         coverage.observe(batch.stream, batch.rows, session.arena)

@@ -6,10 +6,10 @@ import os
 import re
 
 from thalweg.io.files import pieces
-from thalweg.io.unpacking import BrokenFile, unpacked
 from thalweg.rdf.compression import Compression, compression_by_magic, named_compression
 from thalweg.rdf.formats import Format, format_of
 from thalweg.rdf.grammar import Malformed, statement
+from thalweg.rdf.unpacking import BrokenFile, unpacked
 
 _HEAD = 1 << 16
 _LINES = 50

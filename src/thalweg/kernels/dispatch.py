@@ -6,6 +6,7 @@ import numpy as np
 
 from thalweg.kernels.checking import njit
 from thalweg.kernels.layout import (
+    BASE_SLOT,
     DISPATCH_CELLS,
     DISPATCH_COUNT,
     DISPATCH_FIRST,
@@ -19,6 +20,8 @@ from thalweg.kernels.layout import (
     RANGE_CELLS,
 )
 from thalweg.kernels.memory import load64, store64
+
+_SLOT = (1 << BASE_SLOT) - 1
 
 
 @njit(cache=True, nogil=True)
@@ -88,7 +91,10 @@ def partner_is_empty(others, until, begin):
     deleted row still counts, so the answer may be a wrong False, but never a wrong True.
     """
     while load64(others, 0) >= 0:
-        if load64(until, load64(others, 0)) <= begin:
-            return True
+        slot = load64(others, 0)
+        if load64(until, slot & _SLOT) <= begin:
+            base = slot >> BASE_SLOT
+            if base == 0 or load64(until, base - 1) <= begin:
+                return True
         others += 8
     return False

@@ -51,9 +51,11 @@ from thalweg.kernels.store import (
     evict,
     first_instant,
     has_room,
+    is_hidden,
     newest,
     older_row,
     row_address,
+    set_hidden,
     set_range,
 )
 
@@ -99,11 +101,13 @@ def _serving(desc, low, most, s, p, o):
 
 
 @njit(cache=True, nogil=True)
-def _add(desc, kinds, s, p, o, begin, end, stamp, low, high):
+def _add(desc, kinds, s, p, o, begin, end, stamp, low, high, hidden):
     """Adds a row for some generations at HEAD, in these indexes; there is room. Answers its number."""
     number = load64(desc, HEAD)
     enter(desc, kinds, s, p, o, begin, end, stamp)
-    set_range(desc, row_address(desc, number), low, high, kinds)
+    row = row_address(desc, number)
+    set_range(desc, row, low, high, kinds)
+    set_hidden(row, hidden)
     return number
 
 
@@ -119,7 +123,8 @@ def _cut(desc, number, low, high, s, p, o):
         if high < last:
             begin = load64(row, ROW_FROM)
             end = load64(row, ROW_TO)
-            _add(desc, kinds, s, p, o, begin, end, load64(row, ROW_TIME), high + 1, last)
+            stamp = load64(row, ROW_TIME)
+            _add(desc, kinds, s, p, o, begin, end, stamp, high + 1, last, is_hidden(row))
     elif high < last:
         set_range(desc, row, high + 1, last, kinds)
     else:
@@ -138,8 +143,9 @@ def _own_row(desc, number, low, high, s, p, o):
     end = load64(row, ROW_TO)
     stamp = load64(row, ROW_TIME)
     kinds = _entered(desc, row)
+    hidden = is_hidden(row)
     _cut(desc, number, low, high, s, p, o)
-    return _add(desc, kinds, s, p, o, begin, end, stamp, low, high)
+    return _add(desc, kinds, s, p, o, begin, end, stamp, low, high, hidden)
 
 
 @njit(cache=True, nogil=True)
@@ -195,7 +201,7 @@ def insert_part(desc, indexes, time, event, s, p, o, low, generation):
                 return other, start, high
 
     if number < 0:
-        return _add(desc, indexes, s, p, o, since, end, stamp, low, high), start, high
+        return _add(desc, indexes, s, p, o, since, end, stamp, low, high, False), start, high
     row = row_address(desc, number)
     if (
         first_generation(desc, row) == low
@@ -209,7 +215,7 @@ def insert_part(desc, indexes, time, event, s, p, o, low, generation):
         return number, start, high
     kinds = indexes | _entered(desc, row)
     _cut(desc, number, low, high, s, p, o)
-    return _add(desc, kinds, s, p, o, since, end, stamp, low, high), start, high
+    return _add(desc, kinds, s, p, o, since, end, stamp, low, high, False), start, high
 
 
 @njit(cache=True, nogil=True)

@@ -51,7 +51,8 @@ AT_ROW, AT_FEED, AT_RANGE, RANGES, AT_ENTRY, LEVEL, NUMBER, BEGIN, WRITTEN, DETA
     range(13)
 )
 CURSOR_CELLS = 13
-FRAME_CELLS = 6  # of a level of the search: next candidate row, from, to, step, first and last generation
+# Of a level of the search: next candidate row, from, to, step, first and last generation, and the store of the row.
+FRAME_CELLS = 7
 
 # Why it came back.
 DONE, FULL, GROW = 0, 1, 2
@@ -59,6 +60,10 @@ DONE, FULL, GROW = 0, 1, 2
 # Work counters.
 INSERTED, REPEATED, DELETED, ABSENT, PROBES, WALKED, RACES, SPARED, FOUND = range(9)
 COUNTERS = 9
+
+# In the list of the other patterns of an entry, a pattern that also reads static data: above this bit the slot of its
+# signature there, plus 1.
+BASE_SLOT = 32
 
 RANGE_CELLS = 3  # of a range of entries: first, end, slot of the signature
 

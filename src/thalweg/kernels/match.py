@@ -85,7 +85,6 @@ from thalweg.kernels.layout import (
     STEP_KIND,
     STEP_NODE,
     STEP_PATTERN,
-    STEP_STORE,
     STEP_TERMS,
     STEPS,
     STORES,
@@ -99,26 +98,33 @@ from thalweg.kernels.layout import (
 from thalweg.kernels.memory import load64, store64
 from thalweg.kernels.parameter_table import look_up_parameters
 from thalweg.kernels.solutions import emit_solution
-from thalweg.kernels.steps import choose, fits
+from thalweg.kernels.steps import choose, first_row, fits
 from thalweg.kernels.store import (
+    BASE,
     CUT,
     DELETE,
     ENDED,
     FIELDS,
     FULL_ROWS,
+    HIDE,
     INSERT,
     ROW_FROM,
     ROW_O,
     ROW_P,
     ROW_S,
     ROW_TO,
+    SHOW,
     TAIL,
     first_instant,
+    in_static,
     insert,
+    is_hidden,
     older_row,
     prefetch_entries,
     row_address,
     row_to_delete,
+    row_to_mask,
+    set_hidden,
 )
 
 
@@ -219,6 +225,7 @@ def match(
             if f > 0:
                 dispatch_triple(s, p, o, store, load64(wild, store), table, last, lookahead)
             n_ranges = load64(lookahead, LOOKAHEAD_COUNT)
+            hidden = False  # a hidden row is matched in the base of its store
             if n_ranges == 0:
                 f += 1
                 continue
@@ -245,11 +252,29 @@ def match(
                     f += 1
                     continue
                 inserted += 1
-                end = load64(row_address(desc, number), ROW_TO)
+                new_row = row_address(desc, number)
+                end = load64(new_row, ROW_TO)
+                base = load64(desc, BASE)
+                if base != 0:
+                    hidden = in_static(all_stores + (base - 1) * (8 * FIELDS), s, p, o)
+                    set_hidden(new_row, hidden)
                 for k in range(n_ranges):
                     signature = load64(spans, RANGE_CELLS * k + 2)
                     if load64(ends, signature) < end:
                         store64(ends, signature, end)
+            elif op[i] == HIDE or op[i] == SHOW:
+                number = row_to_mask(desc, op[i], time[i], s, p, o)
+                if number < 0:
+                    low = np.int64(0)
+                    f += 1
+                    continue
+                new_row = row_address(desc, number)
+                start = max(load64(new_row, ROW_FROM), time[i])
+                if op[i] == SHOW:
+                    set_hidden(new_row, False)
+                if ranged is not None:
+                    low = first_generation(desc, new_row)
+                    high = last_generation(desc, new_row)
             else:
                 if ranged is not None:
                     generation = load64(generations, i)
@@ -274,14 +299,16 @@ def match(
                     f += 1
                     continue
                 deleted += 1
-                start = max(load64(row_address(desc, number), ROW_FROM), first_instant(desc, time[i]))
+                new_row = row_address(desc, number)
+                hidden = is_hidden(new_row)
+                start = max(load64(new_row, ROW_FROM), first_instant(desc, time[i]))
                 if op[i] == CUT:
                     start = max(start, event[i])
-            r = np.int64(0)
+            r = n_ranges if hidden else np.int64(0)
             e = load64(spans, 0)
             level = np.int64(-1)
 
-        weight = np.int64(1) if op[i] == INSERT else np.int64(-1)
+        weight = np.int64(1) if op[i] > 0 else np.int64(-1)
         new_row = row_address(desc, number)
         stopped = False
         while r < n_ranges:
@@ -320,21 +347,28 @@ def match(
                         e += 1
                         continue
                     level = np.int64(0)
-                    step, first = choose(all_stores, node, all_steps, vars, tally)
+                    step, target, first = choose(all_stores, node, all_steps, vars, tally)
                     store64(frames, 0, first)
                     store64(frames, 1, begin)
                     store64(frames, 2, end)
                     store64(frames, 3, step)
+                    store64(frames, 6, target)
                     if ranged is not None:
                         store64(frames, 4, low)
                         store64(frames, 5, high)
                 while level >= 0:
                     frame = frames + level * (8 * FRAME_CELLS)
                     step = load64(frame, 3)
-                    target = all_stores + load64(step, STEP_STORE) * (8 * FIELDS)
+                    target = load64(frame, 6)
                     candidate = load64(frame, 0)
                     if candidate < load64(target, TAIL):
-                        level -= 1
+                        base = load64(target, BASE)
+                        if base == 0:
+                            level -= 1
+                        else:
+                            target = all_stores + (base - 1) * (8 * FIELDS)
+                            store64(frame, 0, first_row(target, step, vars))
+                            store64(frame, 6, target)
                         continue
                     node = all_nodes + load64(step, STEP_NODE) * (8 * NODE_CELLS)
                     deepest = load64(node, NODE_STEPS) == 0
@@ -348,7 +382,7 @@ def match(
                     row = row_address(target, candidate)
                     begin = max(load64(frame, 1), load64(row, ROW_FROM))
                     end = min(load64(frame, 2), load64(row, ROW_TO))
-                    if begin >= end:
+                    if begin >= end or is_hidden(row):
                         continue
                     first_served = np.int64(0)
                     last_served = np.int64(0)
@@ -386,11 +420,12 @@ def match(
                         continue
                     level += 1
                     frame += 8 * FRAME_CELLS
-                    step, first = choose(all_stores, node, all_steps, vars, tally)
+                    step, target, first = choose(all_stores, node, all_steps, vars, tally)
                     store64(frame, 0, first)
                     store64(frame, 1, begin)
                     store64(frame, 2, end)
                     store64(frame, 3, step)
+                    store64(frame, 6, target)
                     if ranged is not None:
                         store64(frame, 4, first_served)
                         store64(frame, 5, last_served)
@@ -405,11 +440,15 @@ def match(
         if stopped:
             status = np.int64(FULL)
             break
+        r = np.int64(-1)
+        level = np.int64(-1)
+        if op[i] == HIDE or op[i] == SHOW:
+            set_hidden(new_row, op[i] == HIDE)
+            low = np.int64(0)
+            continue  # the triple may have other rows
         if op[i] != INSERT:
             store64(new_row, ROW_TO, start)
             store64(desc, ENDED, load64(desc, ENDED) + 1)
-        r = np.int64(-1)
-        level = np.int64(-1)
         if ranged is not None and high < load64(generations, i):
             low = high + 1  # younger units have another row of this triple, or none
             continue

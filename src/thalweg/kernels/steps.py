@@ -19,7 +19,7 @@ from thalweg.kernels.layout import (
     WALKED,
 )
 from thalweg.kernels.memory import load64, store64
-from thalweg.kernels.store import ALL, FIELDS, HEAD, TAIL, descriptor, newest, older_row
+from thalweg.kernels.store import ALL, BASE, FIELDS, HEAD, TAIL, descriptor, newest, older_row
 
 FEW = 24  # candidates that a step may have before other steps are looked at
 
@@ -56,9 +56,8 @@ def wanted(mode, value, bound):
 
 
 @njit(cache=True, nogil=True)
-def first_row(stores, step, bound):
-    """The newest candidate row of a step (an address), or -1."""
-    desc = stores + load64(step, STEP_STORE) * (8 * FIELDS)
+def first_row(desc, step, bound):
+    """The newest candidate row of a step (an address) in a store, or -1."""
     kind = load64(step, STEP_KIND)
     if kind == ALL:
         return load64(desc, HEAD) - 1
@@ -83,41 +82,55 @@ def chain_length(desc, kind, row, most):
 
 
 @njit(cache=True, nogil=True)
+def candidates(stores, desc, step, row, bound, most):
+    """How many candidates a step has from `row` on, and in the base of the store, counted up to `most`."""
+    kind = load64(step, STEP_KIND)
+    count = chain_length(desc, kind, row, most)
+    base = load64(desc, BASE)
+    if base != 0 and count < most:
+        static = stores + (base - 1) * (8 * FIELDS)
+        count += chain_length(static, kind, first_row(static, step, bound), most - count)
+    return count
+
+
+@njit(cache=True, nogil=True)
 def choose(stores, node, steps, bound, tally):
-    """The step (an address) to take from a node, and its first candidate row.
+    """The step (an address) to take from a node, the store of its pattern, and its first candidate row there.
 
     It is the first step, unless that has more than a few candidates: then all steps race, and the shortest chain wins.
     The race costs a small multiple of the winner's length, so that a hub is walked only where every way leads there.
     """
     step = steps + load64(node, NODE_FIRST) * (8 * STEP_CELLS)
     ways = load64(node, NODE_STEPS)
-    row = first_row(stores, step, bound)
-    store64(tally, PROBES, load64(tally, PROBES) + 1)
-    if ways == 1 or row < 0:
-        return step, row
-    most = np.int64(FEW)
     desc = stores + load64(step, STEP_STORE) * (8 * FIELDS)
-    if chain_length(desc, load64(step, STEP_KIND), row, most) < most:
-        return step, row
+    row = first_row(desc, step, bound)
+    store64(tally, PROBES, load64(tally, PROBES) + 1)
+    if ways == 1 or (row < 0 and load64(desc, BASE) == 0):
+        return step, desc, row
+    most = np.int64(FEW)
+    if candidates(stores, desc, step, row, bound, most) < most:
+        return step, desc, row
     while True:
         store64(tally, RACES, load64(tally, RACES) + 1)
         best = step
+        best_desc = desc
         best_row = row
         least = most
         for way in range(ways):
             other = step + way * (8 * STEP_CELLS)
-            desc = stores + load64(other, STEP_STORE) * (8 * FIELDS)
-            first = row if way == 0 else first_row(stores, other, bound)
-            count = chain_length(desc, load64(other, STEP_KIND), first, least)
+            store = stores + load64(other, STEP_STORE) * (8 * FIELDS)
+            first = row if way == 0 else first_row(store, other, bound)
+            count = candidates(stores, store, other, first, bound, least)
             store64(tally, WALKED, load64(tally, WALKED) + count)
             if count < least:
                 best = other
+                best_desc = store
                 best_row = first
                 least = count
                 if count == 0:
-                    return other, np.int64(-1)
+                    return other, store, np.int64(-1)
         if least < most:
-            return best, best_row
+            return best, best_desc, best_row
         most *= 8
 
 
@@ -126,7 +139,10 @@ def mean_chain_length(stores, store, kind, ss, ps, os, most):
     """The mean number of rows, each counted up to `most`, that a probe by the keys of some triples finds."""
     desc = descriptor(stores, store)
     total = np.int64(0)
-    for k in range(ss.shape[0]):
-        row = load64(desc, HEAD) - 1 if kind == ALL else newest(desc, kind, ss[k], ps[k], os[k])
-        total += chain_length(desc, kind, row, most)
+    while desc != 0:
+        for k in range(ss.shape[0]):
+            row = load64(desc, HEAD) - 1 if kind == ALL else newest(desc, kind, ss[k], ps[k], os[k])
+            total += chain_length(desc, kind, row, most)
+        base = load64(desc, BASE)
+        desc = descriptor(stores, base - 1) if base != 0 else np.int64(0)
     return total / max(ss.shape[0], 1)

@@ -10,6 +10,9 @@ A triple has one row. When it comes again, the row's interval is prolonged where
 RENEWED: it now ends after rows that are behind it. When TAIL comes to a renewed row that is still alive, the row moves
 to HEAD. So the rows that are not renewed end in the order in which they are in the ring (docs/decisions/0020).
 
+A store may have a BASE: another store, of static data, with which it is one set. A triple that is in both is HIDDEN in
+the first: it is matched in the base only, and shows again when it leaves the base (docs/decisions/0038).
+
 `time` is when the triple last arrived (in a window by count: the number of that element): what arrives and is
 deleted at one instant is there afterwards, in whatever order the two came (SEMANTICS 4).
 
@@ -36,8 +39,9 @@ NEVER = np.iinfo(np.int64).min
 ROWS, END, SPAN, STRIDE, HEAD, TAIL, SWEEP, KIND, WIDTH, STEP, ORIGIN, EVENT, LAG, PERIOD, PHASE = range(15)
 # Then the bit set of the store's index kinds; the rows that deletes ended since they were last counted; and the 32-bit
 # cell of a row where its generations are (LOW above the bit set of the indexes that it is in, then HIGH), or 0.
-HAS, ENDED, GENERATIONS = range(15, 18)
-TABLES = 18  # then, for each index kind, four cells:
+# BASE is the number of the store that it is one set with, plus 1, or 0.
+HAS, ENDED, GENERATIONS, BASE = range(15, 19)
+TABLES = 19  # then, for each index kind, four cells:
 TABLE, SIZE, TAKEN, LINK = range(
     4
 )  # address, entries, those that are not empty, the 32-bit cell of a row's link
@@ -46,7 +50,7 @@ INDEXES = 6
 FIELDS = TABLES + INDEX_CELLS * INDEXES
 
 # Window kinds.
-UNBOUNDED, RANGE, STEPPED, NOW, COUNTED = range(5)
+UNBOUNDED, RANGE, STEPPED, NOW, COUNTED, STATIC = range(6)
 
 # Index kinds; ALL is the scan of every live row and has no table.
 SPO, SP, PO, P, S, O, ALL = range(7)
@@ -61,8 +65,9 @@ ROW_S, ROW_P, ROW_O, ROW_FROM, ROW_TO, ROW_TIME = range(6)
 ROW_LOW, ROW_HIGH, ROW_CELLS = 6, 7, 8  # of a row that is kept outside a ring: the generations that it serves
 FIRST_LINK = 12  # in 32-bit cells; that of SPO
 
-# Parts of a link; the first one also has the flag of a renewed row.
-DISTANCE = (1 << 31) - 1
+# Parts of a link; the first one also has the flags of a renewed row and of a hidden one.
+DISTANCE = (1 << 30) - 1
+HIDDEN = 1 << 30
 RENEWED = 1 << 31
 
 # Parts of an index entry; 0 is the empty one, and USED is set in all others.
@@ -75,8 +80,9 @@ _HELD = 128  # slots that are tidied together
 FEW_ENTRIES = 512  # of the index of an empty store
 MANY_ROWS = 1024  # of which a ring may have too many without being slack
 
-# What a row of a batch does.
+# What a row of a batch does. HIDE and SHOW are for the rows of a triple that enters or leaves the base of their store.
 INSERT, DELETE, EXPEL, RETRACT, CUT = 1, -1, -2, -3, -4
+SHOW, HIDE = 2, -5
 
 # What `insert` answers where it did not insert.
 DUPLICATE, INVISIBLE, FULL_ROWS, SLACK_ROWS, UNFIT_TABLE = -1, -2, -3, -4, -5  # less by 1 for each index kind
@@ -289,6 +295,54 @@ def set_range(desc, row, low, high, kinds):
 
 
 @njit(cache=True, nogil=True)
+def is_hidden(row):
+    """Whether the row at an address is hidden: its triple is in the base of the store."""
+    return load32(row, FIRST_LINK) & HIDDEN != 0
+
+
+@njit(cache=True, nogil=True)
+def set_hidden(row, hidden):
+    """Hides the row at an address, or shows it."""
+    link = load32(row, FIRST_LINK)
+    store32(row, FIRST_LINK, (link | HIDDEN) if hidden else (link & ~np.int64(HIDDEN)))
+
+
+@njit(cache=True, nogil=True)
+def in_static(desc, s, p, o):
+    """Whether a store of static data has a triple: some row of it has no end."""
+    number = newest(desc, SPO, s, p, o)
+    tail = load64(desc, TAIL)
+    while number >= tail:
+        if load64(row_address(desc, number), ROW_TO) == FOREVER:
+            return True
+        number = older_row(desc, SPO, number)
+    return False
+
+
+@njit(cache=True, nogil=True)
+def row_to_mask(desc, op, time, s, p, o):
+    """A row of a triple, alive after `time`, that is still to be hidden or shown; or -1."""
+    number = newest(desc, SPO, s, p, o)
+    tail = load64(desc, TAIL)
+    while number >= tail:
+        row = row_address(desc, number)
+        if load64(row, ROW_TO) > time and is_hidden(row) == (op == SHOW):
+            return number
+        number = older_row(desc, SPO, number)
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True)
+def rehide(stores, store):
+    """Hides the rows of a store whose triples its base has, and shows the others."""
+    desc = descriptor(stores, store)
+    base = descriptor(stores, load64(desc, BASE) - 1)
+    for number in range(load64(desc, TAIL), load64(desc, HEAD)):
+        row = row_address(desc, number)
+        set_hidden(row, in_static(base, load64(row, ROW_S), load64(row, ROW_P), load64(row, ROW_O)))
+
+
+@njit(cache=True, nogil=True)
 def _to_head(desc, tail):
     """Moves the row at TAIL to HEAD, in the indexes that it is in; it may enter others if that takes no room.
 
@@ -305,6 +359,7 @@ def _to_head(desc, tail):
     generations = load64(desc, GENERATIONS)
     low = load32(row, generations) >> INDEXES
     high = load32(row, generations + 1)
+    hidden = is_hidden(row)
     _set_tail(desc, tail + 1)
     row = row_address(desc, number)
     _write(row, s, p, o, begin, end, stamp)
@@ -315,6 +370,7 @@ def _to_head(desc, tail):
             if load64(load64(desc, TABLES + INDEX_CELLS * kind + TABLE), found[1]) != 0:
                 _link(desc, kind, number, found)
                 kinds |= 1 << kind
+    set_hidden(row, hidden)
     if generations != 0:
         set_range(desc, row, low, high, kinds)
     store64(desc, HEAD, number + 1)
@@ -392,6 +448,8 @@ def arrival(desc, time, event):
     elif kind == COUNTED:
         evict(desc, time)
         stamp = event
+    elif kind == STATIC:
+        stamp = np.int64(NEVER)  # a delete of the same instant ends it
     if load64(desc, HEAD) >= load64(desc, SWEEP):
         sweep(desc)
     return begin, end, stamp

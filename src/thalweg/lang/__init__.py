@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
+
+from rdflib.plugins.sparql.parserutils import CompValue
 
 from thalweg import lines
 from thalweg.algebra.nodes import leaves, with_leaves
-from thalweg.algebra.query import OPERATORS, Query, Source
+from thalweg.algebra.query import DEFAULT_GRAPH, OPERATORS, Query, Source
 from thalweg.algebra.rules import rewrite
-from thalweg.algebra.windows import PERIODIC, Count, Now, Range, Report, Unbounded, Window
+from thalweg.algebra.windows import PERIODIC, Count, Now, Range, Report, Static, Unbounded, Window
 from thalweg.deep import deeply
 from thalweg.errors import QueryError
 from thalweg.lang import csparql, grammar, rspql
@@ -26,8 +30,12 @@ _SHALLOW = 2  # levels of groups and brackets that the grammar reads on any stac
 _UPDATES = ("INSERT", "DELETE", "LOAD", "CLEAR", "CREATE", "DROP", "COPY", "MOVE", "ADD", "WITH")
 
 
-def parse(text: str | bytes, *, source: str = "query", stream: str | None = None) -> Query:
+def parse(
+    text: str | bytes, *, source: str = "query", stream: str | None = None, graphs: Collection[str] = ()
+) -> Query:
     """The query of a text. `stream` is the stream that a query reads which names none itself.
+
+    `graphs` are the names of the static graphs that there are, `DEFAULT_GRAPH` that of the unnamed one.
 
     >>> query = parse("SELECT ?x FROM STREAM <http://ex/s> [RANGE 10s] { ?x a <http://ex/A> }")
     >>> query.language, str(query.sources[0]), [str(pattern) for pattern in query.patterns]
@@ -53,13 +61,13 @@ def parse(text: str | bytes, *, source: str = "query", stream: str | None = None
     if depth > _DEEPEST:
         deepest = next(token for token in cursor.tokens if token.depth > _DEEPEST)
         query.fail(f"the query is nested more than {_DEEPEST} levels deep", deepest.at)
-    read = partial(_read, cursor, stream)
+    read = partial(_read, cursor, stream, graphs)
     return deeply(read) if depth > _SHALLOW else read()
 
 
-def _read(cursor: Cursor, stream: str | None) -> Query:
+def _read(cursor: Cursor, stream: str | None, graphs: Collection[str]) -> Query:
     try:
-        query = _parse(cursor, stream)
+        query = _parse(cursor, stream, graphs)
         return query if query.sequence is not None else rewrite(query)
     except RecursionError:
         raise QueryError("the query is nested too deeply", source=cursor.query.source) from None
@@ -76,7 +84,7 @@ class _Clauses:
     remaining: str = ""
 
 
-def _parse(cursor: Cursor, stream: str | None) -> Query:
+def _parse(cursor: Cursor, stream: str | None, graphs: Collection[str]) -> Query:
     query = cursor.query
     if is_sequence(cursor):
         return parse_sequence(cursor)
@@ -86,7 +94,8 @@ def _parse(cursor: Cursor, stream: str | None) -> Query:
     except grammar.GrammarError as failure:
         _explain(cursor, failure, clauses.remaining)
     prologue = Prologue(query, declarations)
-    sources, default = _sources(query, prologue, clauses, stream)
+    dataset = _dataset(query, prologue, tree, graphs)
+    sources, default = _sources(query, prologue, clauses, stream, dataset)
     reader = QueryReader(
         query,
         prologue,
@@ -98,7 +107,10 @@ def _parse(cursor: Cursor, stream: str | None) -> Query:
     sources += reader.arrivals()
     # A source that no pattern reads changes no answer, so it is not one.
     patterns = leaves(root)
-    used = sorted({pattern.source for pattern in patterns}) or list(range(len(sources)))
+    read = {pattern.source for pattern in patterns}
+    # A query of static data alone still begins with the first instant of its streams.
+    streaming = [k for k, source in enumerate(sources) if source.streams and source.seen == source.window]
+    used = sorted(read if any(sources[k].streams for k in read) else read.union(streaming))
     kept = tuple(sources[i] for i in used)
     _check_now(query, clauses, kept)
     _check_empty(query, clauses)
@@ -111,6 +123,7 @@ def _parse(cursor: Cursor, stream: str | None) -> Query:
         sources=kept,
         root=with_leaves(root, renumbered),
         text=query.written,
+        unknown_graphs=tuple(reader.unknown_graphs),
     )
 
 
@@ -174,10 +187,53 @@ def _follows_from(cursor: Cursor) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class _Dataset:
+    """The static graphs of a query: those that are merged to its default graph, and those that it can name."""
+
+    merged: tuple[str, ...]
+    named: tuple[str, ...]
+    """The graphs that GRAPH reads."""
+    fills_default: bool
+    """Whether there are static data in the default graph."""
+
+
+def _dataset(query: QueryText, prologue: Prologue, tree: CompValue, graphs: Collection[str]) -> _Dataset:
+    """The static graphs that FROM and FROM NAMED choose; without them, all that there are."""
+    clauses = tree.datasetClause or ()
+    if not clauses:
+        named = tuple(sorted(graph for graph in graphs if graph != DEFAULT_GRAPH))
+        return _Dataset((DEFAULT_GRAPH,), named, DEFAULT_GRAPH in graphs)
+
+    def name(term: Any, at: int) -> str:
+        # The name of a file may stay relative without a BASE.
+        found = prologue.resolve(str(term), at) if not isinstance(term, CompValue) else ""
+        return found or prologue.iri(term, at)
+
+    merged = dict.fromkeys(
+        name(clause.default, clause.at) for clause in clauses if clause.default is not None
+    )
+    chosen = dict.fromkeys(name(clause.named, clause.at) for clause in clauses if clause.named is not None)
+    return _Dataset(tuple(merged), tuple(chosen), bool(merged))
+
+
 def _sources(
-    query: QueryText, prologue: Prologue, clauses: _Clauses, stream: str | None
+    query: QueryText, prologue: Prologue, clauses: _Clauses, stream: str | None, dataset: _Dataset
 ) -> tuple[list[Source], int | None]:
     """The declared sources, and the index of the one that is the default graph."""
+    sources, default = _streaming(query, prologue, clauses, stream, dataset)
+    if default is None and dataset.fills_default:
+        default = len(sources)
+        sources.append(Source((), Static(), graphs=dataset.merged))
+    taken = {source.name for source in sources}
+    sources += [Source((), Static(), graph, (graph,)) for graph in dataset.named if graph not in taken]
+    return sources, default
+
+
+def _streaming(
+    query: QueryText, prologue: Prologue, clauses: _Clauses, stream: str | None, dataset: _Dataset
+) -> tuple[list[Source], int | None]:
+    """The declared windows, and the index of the one that is a part of the default graph."""
     sources: list[Source] = []
     for named in clauses.windows:
         name = prologue.clause_name(named.name)
@@ -194,13 +250,14 @@ def _sources(
                     default.at,
                 )
         names = dict.fromkeys(prologue.clause_name(default.stream) for default in clauses.streams)
-        sources.append(Source(tuple(names), window))
+        sources.append(Source(tuple(names), window, graphs=dataset.merged))
         return sources, len(sources) - 1
     if clauses.windows:
         return sources, None
     if stream is None:
         query.fail("the query names no stream: write FROM STREAM <...>, or give one with stream=", 0)
-    sources.append(Source((stream.removeprefix("<").removesuffix(">"),), Unbounded()))
+    name = stream.removeprefix("<").removesuffix(">")
+    sources.append(Source((name,), Unbounded(), graphs=dataset.merged))
     return sources, 0
 
 
@@ -208,7 +265,7 @@ def _check_now(query: QueryText, clauses: _Clauses, sources: tuple[Source, ...])
     if not any(isinstance(source.window, Now) for source in sources):
         return
     first = clauses.windows[0].name.at if clauses.windows else clauses.streams[0].at
-    if len(sources) > 1:
+    if sum(bool(source.streams) for source in sources) > 1:
         query.refuse("[NOW] together with another window is not supported yet", first)
     if clauses.registration and clauses.registration.operator == "DSTREAM":
         query.refuse(
@@ -230,7 +287,7 @@ def _check_empty(query: QueryText, clauses: _Clauses) -> None:
 def _language(clauses: _Clauses, sources: tuple[Source, ...]) -> str:
     if clauses.registration:
         return clauses.registration.language
-    windowed = any(not isinstance(source.window, Unbounded) for source in sources)
+    windowed = any(not isinstance(source.window, Unbounded) for source in sources if source.streams)
     return "RSP-QL" if clauses.windows or windowed else "SPARQL"
 
 

@@ -87,6 +87,8 @@ class QueryReader:
         functions = {name: 0 for name in (*_OF_EVENT, _START, _END) if name != "NOW"}
         functions |= dict.fromkeys(ARRIVAL_TIMES, 3)
         self.expressions = ExpressionReader(query, prologue, lambda group: group, functions, self._aggregate)
+        self.unknown_graphs: dict[str, None] = {}
+        """The graphs that are asked for and are not there, in order; `*` where any is asked for."""
         self._grouping: Grouping | None = None
         self._marks = 0
         self._ends: dict[str, Range] = {}
@@ -97,10 +99,6 @@ class QueryReader:
         if tree.name == "DescribeQuery":
             self.query.refuse(
                 "DESCRIBE is not supported: write CONSTRUCT with the triples that you want", tree.at
-            )
-        for clause in tree.datasetClause or ():
-            self.query.refuse(
-                "FROM a graph is not supported yet: only FROM STREAM and windows are", clause.at
             )
         if tree.name == "ConstructQuery":
             return self._construct(tree)
@@ -114,7 +112,7 @@ class QueryReader:
     def arrivals(self) -> list[Source]:
         """The sources of arrivals that the query reads, behind the declared ones."""
         return [
-            Source(self.sources[k].streams, Arrivals(window, tuple(wanted)))
+            Source(self.sources[k].streams, Arrivals(window, tuple(wanted)), graphs=())
             for k, wanted in self._arrivals.items()
             if isinstance(window := self.sources[k].window, Range)
         ]
@@ -326,8 +324,8 @@ class QueryReader:
             case "TriplesBlock":
                 if source is None:
                     self.query.fail(
-                        "this pattern reads the default graph, but no FROM STREAM fills it: "
-                        "put it into WINDOW <...> { }",
+                        "this pattern reads the default graph, but no FROM STREAM fills it, and no static data are "
+                        "loaded: put it into WINDOW <...> { }",
                         part.at,
                     )
                 return joined([node, *self.patterns.triples(part.triples, source, part.at)])
@@ -384,7 +382,11 @@ class QueryReader:
             name = str(part.term)
             one_of: list[Node] = []
             again = self.patterns.copy_of_group()
+            if written == "GRAPH":
+                self.unknown_graphs["*"] = None
             for iri, source in self.windows.items():
+                if written == "WINDOW" and not self.sources[source].streams:
+                    continue
                 again()
                 one_of.append(
                     joined([Values((name,), ((Const.iri(iri),),)), self._group(part.graph, source)])
@@ -399,11 +401,12 @@ class QueryReader:
         # A window is a name only, so it may stay relative without a BASE.
         iri = self.prologue.resolve(str(part.term), part.at) if not isinstance(part.term, CompValue) else ""
         iri = iri or self.prologue.iri(part.term, part.at)
-        if iri in self.windows:
+        if iri in self.windows and (written == "GRAPH" or self.sources[self.windows[iri]].streams):
             return self._group(part.graph, self.windows[iri])
         if written == "WINDOW":
             self.query.fail(f"no FROM NAMED WINDOW declares the window <{iri}>", part.at)
         line, column = self.query.place(part.at)
+        self.unknown_graphs[iri] = None
         inner = self._group(part.graph, 0)
         return Empty(inner, f"no window or graph has the name <{iri}> (line {line}:{column})")
 

@@ -25,7 +25,7 @@ def snapshot_query(query: Query) -> Query:
     One with an order is asked as RSTREAM, which has it.
     """
     sources = tuple(
-        replace(source, streams=(f"urn:thalweg:source:{number}",), window=Unbounded())
+        replace(source, streams=(f"urn:thalweg:source:{number}",), window=Unbounded(), graphs=())
         for number, source in enumerate(query.sources)
     )
     listed = replace(query, sources=sources, operator="RSTREAM", output=None)

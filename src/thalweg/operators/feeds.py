@@ -56,7 +56,7 @@ class OwnFeeds:
         self._own, self._generations, self._listeners = [], [], []
         self._plain = bool((program.feeds[: self._streams, 0] >= 0).any())
         for key in self._keys:
-            streams, window, epoch = key
+            streams, window, epoch, _ = key
             assert isinstance(window, Count | Arrivals | Entailed)
             made = before.get(key)
             if made is None:

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from thalweg.kernels import layout
 from thalweg.kernels.checking import address_of
 from thalweg.kernels.match import match
-from thalweg.kernels.store import FOREVER, NEVER
+from thalweg.kernels.store import FOREVER, NEVER, ROW_FROM, ROW_TO
 from thalweg.operators.spans import Spans
 from thalweg.operators.state import State
 from thalweg.operators.windows import WindowStores
 from thalweg.plan.linking import unindexed
 from thalweg.plan.program import Program
 from thalweg.rdf.events import Rows
+from thalweg.static.data import distinct
 
 Ints = NDArray[np.int64]
 _ROOM = 4096
@@ -31,7 +32,7 @@ class Matcher:
     def __init__(self, program: Program, room: int = _ROOM) -> None:
         """`room` is how many solutions fit before the kernel first hands them over."""
         self.program = program
-        self.stores = WindowStores([key[1] for key in program.stores], program.indexes)
+        self.stores = WindowStores([key[1] for key in program.stores], program.indexes, program.bases)
         self.counters = np.zeros(layout.COUNTERS, np.int64)
         self._context = np.zeros(layout.CONTEXT_CELLS, np.int64)
         self._cursor = np.zeros(layout.CURSOR_CELLS, np.int64)
@@ -177,8 +178,14 @@ class Matcher:
             self._until[:] = FOREVER
         elif anew is None:
             anew = unindexed(before, program)
-        self.stores.follow([key[1] for key in program.stores], places, program.indexes, now, anew)
+        windows = [key[1] for key in program.stores]
+        self.stores.follow(windows, places, program.indexes, program.bases, now, anew)
         self._set_context()
+
+    def static_content(self, store: int) -> Ints:
+        """The triples that a store of static data holds, each once."""
+        rows = self.stores.live_rows(store)
+        return distinct(rows[rows[:, ROW_TO] == FOREVER, :ROW_FROM])
 
     def state(self) -> State:
         """The windows, and the work done so far."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.windows import Arrivals, Count, Entailed, Range, Unbounded, Window
 from thalweg.kernels.layout import OUT_BINDINGS, OUT_EVENT, OUT_FROM, OUT_TO, OUT_UNIT, OUT_WEIGHT
-from thalweg.kernels.store import CUT, EXPEL, FOREVER, INSERT
+from thalweg.kernels.store import CUT, EXPEL, FOREVER, HIDE, INSERT, SHOW
 from thalweg.operators.matcher import Matcher
 from thalweg.operators.runs import runs
 from thalweg.operators.spans import Changes, Spans
@@ -109,7 +109,7 @@ class Reevaluator:
         names = [str(number) for number in range(len(program.stores))]
         self._snapshot = replace(
             program,
-            stores=tuple(((name,), Unbounded(), 0) for name in names),
+            stores=tuple(((name,), Unbounded(), 0, ()) for name in names),
             feeds=np.array([[number, -1] for number in range(len(names))], np.int64),
         )
         self._answer = np.empty((0, 0), np.int64)
@@ -125,6 +125,8 @@ class Reevaluator:
                 at = int(time[start])
                 yield from self._evaluate(at - 1)
                 for k in range(start, end):
+                    if op[k] in (HIDE, SHOW):  # whole contents are matched: nothing has to be hidden
+                        continue
                     for store in feeds[feed[k]][feeds[feed[k]] >= 0].tolist():
                         changes = self._contents[store].apply(
                             int(op[k]), at, int(event[k]), (int(s[k]), int(p[k]), int(o[k]))
@@ -132,6 +134,10 @@ class Reevaluator:
                         for change in changes:
                             heapq.heappush(self._instants, change)
         yield from self._evaluate(bound)
+
+    def static_content(self, store: int) -> Ints:
+        """The triples that a store of static data holds."""
+        return self._contents[store].alive(int(FOREVER) - 1)
 
     def live_ids(self) -> Iterator[Ints]:
         """The term ids that contents and answers use."""
@@ -153,8 +159,10 @@ class Reevaluator:
         contents = [content.alive(at) for content in self._contents]
         for content in self._contents:
             content.drop(at)
-        feed = np.concatenate([np.full(len(rows), k, np.int64) for k, rows in enumerate(contents)])
-        s, p, o = np.concatenate(contents).T.copy()
+        # Static data come first: what they have is one triple with what windows have.
+        order = sorted(range(len(contents)), key=lambda k: (self.program.stores[k][0] != (), k))
+        feed = np.concatenate([np.full(len(contents[k]), k, np.int64) for k in order])
+        s, p, o = np.concatenate([contents[k] for k in order]).T.copy()
         same = np.full(len(s), at, np.int64)
         one = np.ones(len(s), np.int64)
         rows = Rows(same, one, 0 * one, s, p, o, one)

@@ -20,7 +20,9 @@ from thalweg.operators.merging import Merge
 from thalweg.operators.reevaluate import Reevaluator
 from thalweg.operators.registrations import Registrations
 from thalweg.operators.routing import Routes
+from thalweg.operators.spans import Spans
 from thalweg.operators.state import State
+from thalweg.operators.statics import Key, StaticFeed, StaticSolutions
 from thalweg.operators.statistics import StatisticsCollector
 from thalweg.operators.views import View, view_of
 from thalweg.options import LIMITS, Limits, Strategy
@@ -29,14 +31,17 @@ from thalweg.plan.program import (
     Interner,
     Program,
     StoreKey,
+    base_of,
     compile_program,
     has_feed,
     store_key,
     wanted_predicates,
 )
+from thalweg.plan.pruning import answers_any_event
 from thalweg.plan.shapes import FEW_QUERIES
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
+from thalweg.static.data import StaticData, distinct
 
 Ints = NDArray[np.int64]
 _SETTLE_EVERY = 16
@@ -47,8 +52,12 @@ _CALM = 256  # rows for each query, which cost more than planning it again
 class Streamset:
     """Streams merged by time; the queries over them share stores, dispatch and one run of the kernel."""
 
-    def __init__(self, streams: Sequence[str], strategy: Strategy = "incremental") -> None:
+    def __init__(
+        self, streams: Sequence[str], strategy: Strategy = "incremental", static: StaticData | None = None
+    ) -> None:
+        """`static` are the static data of the session; it says when they have changed (`reload`)."""
         self.streams = tuple(streams)
+        self.static = StaticData() if static is None else static
         self.strategy = strategy
         self.started = False
         """Whether a row has come: then a query that is added sees what comes from then on."""
@@ -75,8 +84,14 @@ class Streamset:
         self._longest: int | None = 0  # how long a window by time can hold a row; None: for ever
         self._stale = False  # whether queries have come or gone since the program was made
         self._unsettled = 0  # runs since memory was last given back
-        self.awaits_start = False
-        """Whether some query has rows that begin with its first instant, and have not begun."""
+        self._awaits_start = False
+        self._feed: StaticFeed | None = None
+        self._graphs: frozenset[str] = frozenset()  # static graphs that the program knows
+        self._began: int | None = None  # the first instant of queries that have no static data yet
+        self._awaits_static = False
+        self._event_static = StaticSolutions()
+        self._relink = False  # whether the program has to be made anew
+        self._reload_at: int | None = None  # when the static data that there are now begin
 
     # Queries
 
@@ -85,21 +100,31 @@ class Streamset:
         """Whether a query can be added: before the first row, or while all streams run, unless it re-evaluates."""
         return not self.started or (self.strategy == "incremental" and not self._merge.ended)
 
+    @property
+    def awaits_start(self) -> bool:
+        """Whether some query has rows that begin with its first instant, and have not begun."""
+        return self._awaits_start or self._awaits_static
+
     def add(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> View:
         """Takes a query in, for what comes from now on. The arena is that of all rows."""
         view = view_of(query, arena, limits)
+        if self._feed is None:
+            self._feed = StaticFeed(self.static, arena)
+        if not self._awaits_static:
+            self._began = None
+        self._awaits_static = True
         self._routes.add(query, view)
         if self._registrations.add():
             self._merge.begin_generation(self._registrations.generation)
             self._registrations.overlap_until = self._merge.clock
         epoch = self._registrations.epochs[-1]
         self.windows.update(store_key(source, epoch) for source in query.sources)
-        self.counts_events = _counts_events(self.windows)
+        self.counts_events = self._needs_events()
         self._again = None
         self._stale = True
         self._calm = 0
         self._intern, self._arena = arena.intern, arena
-        self.awaits_start = self.awaits_start or view.awaits_start
+        self._awaits_start = self._awaits_start or view.awaits_start
         return view
 
     def remove(self, view: View, intern: Interner) -> None:
@@ -109,6 +134,13 @@ class Streamset:
         self._stale = True
         self._dropped += 1
         self._let_go(intern)
+
+    def _needs_events(self) -> bool:
+        """Whether events matter of which no row is left: they are counted, or static data answer each event."""
+        names = self.static.names
+        return _counts_events(self.windows) or (
+            bool(names) and any(answers_any_event(query, names) for query, _ in self._routes.active())
+        )
 
     def _let_go(self, intern: Interner) -> None:
         """Lets go of what only queries have used that are gone: rows of windows, and what was counted."""
@@ -120,13 +152,14 @@ class Streamset:
             if number not in self._routes.removed
         ]
         self.windows = {store_key(source, epoch) for query, epoch in queries for source in query.sources}
-        if self.counts_events and not _counts_events(self.windows):
+        if self.counts_events and not self._needs_events():
             self.counts_events = False
             self._merge.drop_markers()
         if self._matcher is not None:
             for store, key in enumerate(self._matcher.program.stores):
                 self._matcher.stores.keep(store, wanted_predicates(queries, key, intern))
         for number in self._routes.removed:
+            self._event_static.forget(self._routes.queries[number][1])
             self._feeds.leave(self._routes.queries[number][1], self.windows)
 
     def __len__(self) -> int:
@@ -158,6 +191,8 @@ class Streamset:
         if bound == NO_TIME:  # a stream has not begun: all of the content is still to come
             return
         self._routes.open(bound)
+        first = min((int(rows.time.min()) for rows in self._merge.waiting), default=bound)
+        self._began = min(first, bound - 1)
         self._process(bound, self._intern)
         self.bound = max(self.bound, bound)
         self._routes.begin(bound)
@@ -173,7 +208,30 @@ class Streamset:
 
     def open(self, at: int) -> None:
         """Takes the time of an event or of an `advance`, with or without rows: the earliest is the first instant."""
+        self._began = at if self._began is None else min(self._began, at)
         self._routes.open(at)
+
+    def reload(self) -> None:
+        """Takes note that static data have changed: they do so at the first instant that can still change."""
+        self.counts_events = self.counts_events or self._needs_events()
+        if self.bound == NO_TIME or not self._reads_static():
+            return
+        if (
+            self.strategy == "reevaluate"
+            and self._again is not None
+            and self._graphs.isdisjoint(self.static.names)
+        ):
+            raise UsageError("a session that re-evaluates takes static data before its first event")
+        complete = (
+            self.bound if query.per_event else view.settled(self.bound)
+            for query, view in self._routes.active()
+        )
+        self._reload_at = 1 + max(complete)
+
+    def _reads_static(self) -> bool:
+        """Whether some query reads a static graph that there is."""
+        names = {*self.static.names, *self._graphs}
+        return bool(names) and any(not names.isdisjoint(query.graphs) for query, _ in self._routes.active())
 
     def finish(self, streams: Collection[str], *, drain: bool) -> None:
         """Ends streams; `drain` lets time run on until the windows are empty."""
@@ -205,7 +263,7 @@ class Streamset:
         return None if any(isinstance(w, Unbounded | Count) for w in windows) else _longest(windows)
 
     def _windows(self) -> Iterator[Window]:
-        return (source.seen for query, _ in self._routes.active() for source in query.sources)
+        return (window for query, _ in self._routes.active() for window in query.windows)
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter, or None where everything does."""
@@ -236,6 +294,57 @@ class Streamset:
     def _process(self, bound: int, intern: Interner) -> int:
         """Matches the rows up to `bound`, and hands solutions to the views; answers how many rows that were."""
         feed, rows = self._merge.take(bound)
+        fed = len(feed)
+        if self._awaits_static or self._reload_at is not None:
+            for at, anew in self._static_moments(bound):
+                cut = int(np.searchsorted(rows.time, at))
+                if cut:
+                    self._step(feed[:cut], rows[:cut], at, intern)
+                    feed, rows = feed[cut:], rows[cut:]
+                self._take_static(at, intern, anew=anew)
+        self._step(feed, rows, bound, intern)
+        if self._awaits_start:
+            self._routes.start(bound)
+            self._awaits_start = self._routes.awaits_start
+        return fed
+
+    def _static_moments(self, bound: int) -> Iterator[tuple[int, bool]]:
+        """The instants up to `bound` at which static data come or change; whether it is for new queries."""
+        reload_at, began = self._reload_at, self._began
+        if reload_at is not None and reload_at <= bound:
+            self._reload_at = None
+            yield reload_at, False
+        if self._awaits_static and began is not None and began <= bound:
+            self._awaits_static, self._began = False, None
+            if self._reads_static():
+                yield began, True
+
+    def _take_static(self, at: int, intern: Interner, *, anew: bool) -> None:
+        """Takes what has changed of static data, at an instant; `anew`: all of them, for queries that have none."""
+        names = frozenset(self.static.names)
+        if names != self._graphs:
+            self._graphs, self._stale, self._relink = names, True, True
+        self._prepare(intern)
+        generation = self._registrations.generation
+        if not anew and self._awaits_static:
+            generation = max(generation - 1, 0)  # of the queries that have begun
+        assert self._feed is not None
+        holder = self._again if self._again is not None else self._matcher
+        assert holder is not None
+        feed, rows = self._feed.rows(holder.program, None if anew else holder.static_content, at, generation)
+        if not len(feed):
+            return
+        self._registrations.overtaken = True
+        for query, view in self._routes.active():
+            view.has_static = view.has_static or not names.isdisjoint(query.graphs)
+        if self._again is not None:
+            for spans in self._again.step(feed, rows, at):
+                self._routes.deliver(spans, now=at)
+        else:
+            self._match(feed, rows, intern, static=True)
+
+    def _step(self, feed: Ints, rows: Rows, bound: int, intern: Interner) -> None:
+        """Matches rows that have been taken, up to `bound`, and hands solutions to the views."""
         if len(feed):
             self._routes.see_events(feed, rows, self.streams, self._registrations.generations)
         if len(feed) or self.strategy == "reevaluate":
@@ -247,14 +356,17 @@ class Streamset:
         if self._again is not None:
             for spans in self._again.step(feed, rows, bound):
                 self._routes.deliver(spans, now=int(spans.begin[0]))
-        elif len(feed):
-            self._match(feed, rows, intern)
-        if self.awaits_start:
-            self._routes.start(bound)
-            self.awaits_start = self._routes.awaits_start
-        return len(feed)
+        else:
+            events = self._event_static.events_of(rows) if self._event_static else None
+            if self.counts_events and not len(self._feeds) and not rows.s.all():  # markers are of no store
+                feed, rows = feed[rows.s != 0], rows[rows.s != 0]
+            if len(feed) or events is not None:
+                self._match(feed, rows, intern, events)
 
-    def _match(self, feed: Ints, rows: Rows, intern: Interner) -> None:
+    def _match(
+        self, feed: Ints, rows: Rows, intern: Interner, events: Ints | None = None, *, static: bool = False
+    ) -> None:
+        """Matches rows; `events` are those that static data alone answer, too. `static`: the rows are such data."""
         matcher = self.matcher(intern)
         generations = None
         if self._registrations.generation:
@@ -265,14 +377,55 @@ class Streamset:
             # Once no more queries come, it is worth its cost to plan all of them together.
             if self._calm > _CALM * len(self._routes.queries):
                 self._linked, self._stale = len(self._routes.queries) + FEW_QUERIES, True
-        for spans in matcher.step(feed, rows, generations):
-            self._routes.deliver(spans, now=int(rows.time[0]))
+        found = matcher.step(feed, rows, generations)
+        if static:
+            found = self._kept_for_events(found, matcher.program)
+        elif events is not None:
+            found = self._with_static(found, events, matcher.program)
+        for spans in found:
+            self._routes.deliver(spans, now=int(rows.time[0]) if len(rows) else int(spans.begin.min()))
+        if not len(rows):
+            return
         queries = self._routes.queries
         if self._collector.is_due(matcher, len(queries)):
             now = int(rows.time[-1])
             epochs = self._registrations.epochs
             if self._collector.collect(matcher, [query for query, _ in queries], epochs, intern, now):
                 matcher.replan(self._compile(intern), now)
+
+    def _units_of_events(self, program: Program) -> list[tuple[int, Key]]:
+        """The units of [NOW] queries."""
+        return [
+            (number, (self._routes.queries[unit.query][1], unit.leaf, unit.part))
+            for number, unit in enumerate(program.units)
+            if self._routes.queries[unit.query][0].per_event
+        ]
+
+    def _kept_for_events(self, found: Iterable[Spans], program: Program) -> Iterator[Spans]:
+        """Solutions of static data without those of [NOW] queries, which are kept for the events to come."""
+        units = self._units_of_events(program)
+        for spans in found:
+            of_events = np.zeros(len(spans), np.bool_)
+            for number, key in units:
+                mine = spans.unit == number
+                if mine.any():
+                    self._event_static.add(key, spans[mine], len(program.units[number].shown))
+                    of_events |= mine
+            if not of_events.all():
+                yield spans[~of_events] if of_events.any() else spans
+
+    def _with_static(self, found: Iterable[Spans], events: Ints, program: Program) -> Iterator[Spans]:
+        """Solutions with those that static data alone give to events: both of an event come together."""
+        units = self._units_of_events(program)
+        width = max((len(unit.shown) for unit in program.units), default=0)
+        for spans in found:
+            places = np.flatnonzero(events[:, 0] == spans.event[-1])
+            until = int(places[-1]) + 1 if len(places) else 0
+            more = self._event_static.spans(events[:until], units, width)
+            events = events[until:]
+            yield Spans(np.concatenate([more, spans.cells[:, : more.shape[1]]])) if len(more) else spans
+        if len(events) and len(more := self._event_static.spans(events, units, width)):
+            yield Spans(more)
 
     def _settle(self, fed: int) -> None:
         """Gives back memory of what has ended; as many rows as were fed now may come again at once."""
@@ -304,17 +457,21 @@ class Streamset:
         self._linked += len(more)
         many = len(self._routes.queries) // 8
         anew: set[int] = set()
-        if self._dropped <= many and self._linked <= max(FEW_QUERIES, many):
+        if not self._relink and self._dropped <= many and self._linked <= max(FEW_QUERIES, many):
             for number, (query, _) in enumerate(more, known):
                 epoch = self._registrations.epochs[number]
-                linked = link_query(program, query, number, intern, self._collector.statistics, epoch)
+                linked = link_query(
+                    program, query, number, intern, self._collector.statistics, epoch, self._graphs
+                )
                 if linked is None:
                     break
                 program, anew = linked[0], anew | linked[1]
             else:
                 matcher.follow(program, self.bound, anew)
                 return
-        stores = [key for key in matcher.program.stores if key in self.windows]
+        self._relink = False
+        kept = {*self.windows, *(base_of(key, self._graphs) for key in self.windows)}
+        stores = [key for key in matcher.program.stores if key in kept]
         matcher.follow(self._compile(intern, stores), self.bound)
 
     def _set_generations(self, matcher: Matcher) -> None:
@@ -355,7 +512,7 @@ class Streamset:
         if not self._linked:
             self._longest, self._counting, self._noted = 0, [], 0
         for number, (query, _) in enumerate(self._routes.queries[self._noted :], self._noted):
-            windows = [source.seen for source in query.sources]
+            windows = query.windows
             if self._longest is not None:
                 unbounded = any(isinstance(window, Unbounded) for window in windows)
                 self._longest = None if unbounded else max(self._longest, _longest(windows))
@@ -379,6 +536,7 @@ class Streamset:
             self._collector.statistics,
             self._registrations.epochs,
             stores,
+            self._graphs,
         )
 
     def content(self, view: View, intern: Interner) -> list[Ints]:
@@ -392,12 +550,14 @@ class Streamset:
         found = []
         for source in self._routes.queries[number][0].sources:
             key = store_key(source, epoch)
-            known = matcher is not None and key in matcher.program.stores
-            found.append(
-                matcher.stores.content(matcher.program.stores.index(key), self.bound, generation)
-                if matcher is not None and known
-                else none
-            )
+            keys = () if matcher is None else (key, base_of(key, self._graphs))
+            parts = [
+                matcher.stores.content(matcher.program.stores.index(own), self.bound, generation)
+                for own in keys
+                if matcher is not None and own in matcher.program.stores
+            ]
+            # What is in a window and static, too, is one triple.
+            found.append(distinct(np.concatenate([none, *parts])) if len(parts) > 1 else (parts or [none])[0])
         return found
 
     # Memory
@@ -411,6 +571,7 @@ class Streamset:
             yield from rows.ids
         yield from self._routes.live_ids()
         yield from self._feeds.live_ids()
+        yield from self._event_static.live_ids()
 
     @property
     def live(self) -> int:
@@ -475,6 +636,9 @@ class Streamset:
             "registrations": self._registrations.state(),
             "matcher": self._matcher.state() if self._matcher is not None else None,
             "counts": self._feeds.state(),
+            "graphs": sorted(self._graphs),
+            "static": [self._awaits_static, self._began, self._reload_at],
+            "events": self._event_static.state([view for _, view in self._routes.queries]),
         }
 
     def restore(self, state: State, intern: Interner) -> None:
@@ -486,7 +650,12 @@ class Streamset:
         self._collector.restore(state["statistics"])
         self._registrations.restore(state["registrations"])
         self._routes.restore_views(state["routes"])
-        self.awaits_start = self._routes.awaits_start
+        self._awaits_start = self._routes.awaits_start
+        self._graphs = frozenset(state["graphs"])
+        self._awaits_static, self._began, self._reload_at = state["static"]
+        self._event_static.restore(state["events"], [view for _, view in self._routes.queries])
+        for query, view in self._routes.queries:
+            view.has_static = not self._graphs.isdisjoint(query.graphs)
         if state["matcher"] is not None:
             self.matcher(intern).restore(state["matcher"])
         self._routes.restore_products(state["routes"])
@@ -498,7 +667,7 @@ class Streamset:
 
 
 def _counts_events(windows: Iterable[StoreKey]) -> bool:
-    seen = (window.window if isinstance(window, Entailed) else window for _, window, _ in windows)
+    seen = (window.window if isinstance(window, Entailed) else window for _, window, _, _ in windows)
     return any(isinstance(window, Count) and window.unit == ELEMENTS for window in seen)
 
 

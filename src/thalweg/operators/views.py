@@ -130,7 +130,7 @@ class View:
         self.width = self._pipeline.width
         # Where windows hold what came strictly before an instant, nothing can be added to it when the
         # watermark is there. Any other instant is complete once it is passed.
-        windows = [source.seen for source in query.sources]
+        windows = query.windows
         self._whole = 0 if all(isinstance(w, Range) and w.early for w in windows) else 1
         self._out: list[Delta] = []
         self.on_delta: Callable[[Delta], None] | None = None
@@ -146,6 +146,8 @@ class View:
         self.dropped = 0
         """How many rows were dropped because they were not taken in time."""
         self._gap: int | None = None
+        self.has_static = False
+        """Whether there are static data: what they answer does not expire."""
         self.failure: LimitError | None = None
         """Why there are no further answers."""
 
@@ -382,10 +384,10 @@ class RelationView(View):
         self._answer = self._no_rows()
         if self._ranking is not None:
             self.width = self._ranking.width
-        windows = [w for w in (source.seen for source in query.sources) if isinstance(w, Range | Count)]
+        windows = [w for w in query.windows if isinstance(w, Range | Count)]
         self._report_times = [w.report_times for w in windows if w.report_times is not None]
         # How long an answer can live without a further triple; None: for ever.
-        bounded = all(isinstance(source.seen, Range) for source in query.sources)
+        bounded = all(isinstance(w, Range) for w in query.windows)
         self._reach = max(w.reach for w in windows) if bounded else None
         self._reports_empty = query.reports_empty
         self._ticks: deque[int] = deque()
@@ -428,7 +430,7 @@ class RelationView(View):
             return
         begin = self._reported if due is None or self._reported != NO_TIME else due
         leap = until - begin
-        if self._reach is not None and not self._reports_empty:
+        if self._reach is not None and not self._reports_empty and not self.has_static:
             leap = min(leap, self._reach)
         reports = leap // min(distance for _, distance in self._report_times)
         if reports > MOST_REPORTS:

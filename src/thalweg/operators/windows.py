@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Unbounded, Window
+from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Static, Unbounded, Window
 from thalweg.kernels import store as kernel
 from thalweg.kernels.checking import address_of
 from thalweg.operators.state import State
@@ -49,8 +49,8 @@ def _cells(index: int) -> int:
 class WindowStores:
     """The stores of a streamset and the descriptors by which kernels reach them."""
 
-    def __init__(self, windows: Sequence[Window], indexes: Sequence[int]) -> None:
-        """`indexes[k]` is the bit set of the index kinds that plans probe in store k."""
+    def __init__(self, windows: Sequence[Window], indexes: Sequence[int], bases: Sequence[int] = ()) -> None:
+        """`indexes[k]` is the bit set of the index kinds that plans probe in store k, `bases[k]` its base, or -1."""
         self.descriptors = np.zeros((max(len(windows), 1), kernel.FIELDS), np.int64)
         address_of(self.descriptors)  # kernels are called with the addresses of its rows
         self.has_generations = False
@@ -60,6 +60,17 @@ class WindowStores:
         self._tables: list[list[NDArray[np.int64]]] = []
         for window, kinds in zip(windows, indexes, strict=True):
             self._add(window, kinds)
+        self._set_bases(bases)
+
+    def _set_bases(self, bases: Sequence[int]) -> None:
+        """Makes stores one set with others, of static data; -1: with none."""
+        self.descriptors[: len(bases), kernel.BASE] = np.array(bases, np.int64) + 1
+        self._rehide()
+
+    def _rehide(self) -> None:
+        """Hides what bases have, in all stores."""
+        for number in np.flatnonzero(self.descriptors[:, kernel.BASE]).tolist():
+            kernel.rehide(self.descriptors, number)
 
     def _add(self, window: Window, kinds: int) -> None:
         """Makes another store, without rows; its descriptor is there."""
@@ -85,6 +96,7 @@ class WindowStores:
         windows: Sequence[Window],
         places: Sequence[int],
         indexes: Sequence[int],
+        bases: Sequence[int],
         now: int,
         anew: Set[int],
     ) -> None:
@@ -95,6 +107,7 @@ class WindowStores:
         descriptors, rings, tables, kept = self.descriptors, self._rings, self._tables, self._indexes
         self.descriptors = np.zeros((max(len(windows), 1), kernel.FIELDS), np.int64)
         address_of(self.descriptors)
+        descriptors[:, kernel.BASE] = 0  # until all stores have their places
         self._rings, self._tables, self._indexes = [], [], []
         for number, (window, place, kinds) in enumerate(zip(windows, places, indexes, strict=True)):
             if place < 0:
@@ -106,6 +119,7 @@ class WindowStores:
             self._indexes.append(kept[place])
             if number in anew or kinds & ~self._indexes[number]:
                 self._reindex(number, kinds | self._indexes[number], now)
+        self._set_bases(bases)
 
     def set_generations(self, use: bool) -> None:
         """Begins or ends to distinguish generations. The rows that are there when that begins are of generation 0."""
@@ -116,6 +130,7 @@ class WindowStores:
         for number, kept in enumerate(rows):
             kept[:, kernel.ROW_LOW :] = 0
             self._plant(number, kept, kernel.NEVER)
+        self._rehide()
 
     def all_serve(self, number: int, generation: int, now: int) -> bool:
         """Whether every row of a store that ends after `now` serves all generations up to this."""
@@ -164,6 +179,8 @@ class WindowStores:
         for index in kinds:
             self._rebuild(number, index)
         fields[kernel.SWEEP] = fields[kernel.HEAD] + kernel.SWEEP_EVERY
+        if fields[kernel.BASE]:
+            kernel.rehide(self.descriptors, number)
 
     def _kinds(self, number: int) -> list[int]:
         """The index kinds that a store has."""
@@ -184,6 +201,8 @@ class WindowStores:
                     fields[kernel.ORIGIN] = window.origin % window.step
             case Count():
                 fields[kernel.KIND] = kernel.COUNTED
+            case Static():
+                fields[kernel.KIND] = kernel.STATIC
             case Now():
                 fields[kernel.KIND] = kernel.NOW
             case Arrivals():
@@ -308,6 +327,7 @@ class WindowStores:
         for number, place in enumerate(places):
             self._plant(number, state["rows"][place], kernel.NEVER)
             self.descriptors[number, kernel.EVENT] = state["events"][place]
+        self._rehide()
 
     def __len__(self) -> int:
         return len(self._rings)

@@ -54,13 +54,25 @@ class Coverage:
     """The patterns of queries that no triple has fitted so far. One that was fitted costs nothing more.
 
     Patterns are numbered from the first of the first query on. Those that read another stream than the given ones, such
-    as a derived one, and those about arrivals or under a schema count as fitted: nothing is known of them here.
+    as a derived one, those that also read `static` graphs, and those about arrivals or under a schema count as fitted:
+    nothing is known of them here.
     """
 
-    def __init__(self, queries: Sequence[Query], streams: Iterable[str], matched: Iterable[int] = ()) -> None:
-        known, before = set(streams), set(matched)
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        streams: Iterable[str],
+        matched: Iterable[int] = (),
+        static: Iterable[str] = (),
+    ) -> None:
+        known, before, loaded = set(streams), set(matched), set(static)
         self._patterns = [
-            (pattern, () if isinstance(source.window, Arrivals | Entailed) else source.streams)
+            (
+                pattern,
+                ()
+                if isinstance(source.window, Arrivals | Entailed) or loaded.intersection(source.graphs)
+                else source.streams,
+            )
             for query in queries
             for pattern in query.patterns
             for source in [query.sources[pattern.source]]

@@ -15,6 +15,7 @@ from thalweg.algebra.windows import (
     Now,
     Range,
     Report,
+    Static,
     Unbounded,
     Window,
     show_duration,
@@ -141,6 +142,8 @@ def _meaning(window: Window) -> str:
     match window:
         case Unbounded():
             return "holds everything inserted"
+        case Static():
+            return "holds what is loaded"
         case Now():
             return "holds one event"
         case Count():
@@ -184,7 +187,7 @@ def _report_times(window: Range | Count) -> str:
 
 def _reports(query: Query) -> str:
     """When RSTREAM reports the answer."""
-    asked = [w.report for w in (source.seen for source in query.sources) if isinstance(w, Range | Count)]
+    asked = [w.report for w in query.windows if isinstance(w, Range | Count)]
     kinds = dict.fromkeys(_report(report) for report in asked if report is not None)
     empty = "; an empty one is reported by a row 0" if query.reports_empty else ""
     return ", ".join(kinds or ["where it changes"]) + empty

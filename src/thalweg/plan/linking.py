@@ -6,7 +6,7 @@ not: now and then, all queries are compiled together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.kernels.layout import (
+    BASE_SLOT,
     DISPATCH_COUNT,
     DISPATCH_FIRST,
     DISPATCH_INDEXES,
@@ -31,15 +32,27 @@ Ints = NDArray[np.int64]
 
 
 def link_query(
-    program: Program, query: Query, number: int, intern: Interner, statistics: Statistics, epoch: int
+    program: Program,
+    query: Query,
+    number: int,
+    intern: Interner,
+    statistics: Statistics,
+    epoch: int,
+    static: Collection[str] = (),
 ) -> tuple[Program, set[int]] | None:
     """The program with a query, number `number`, whose units come last, and which stores have to be indexed anew.
 
-    None where the dispatch table is too full.
+    None where the dispatch table is too full. `static` are the static graphs, those that the program was made with.
     """
     alone = replace(statistics, fanout={})
     more = compile_program(
-        program.streams, [query], intern, statistics=alone, epochs=[epoch], stores=program.stores
+        program.streams,
+        [query],
+        intern,
+        statistics=alone,
+        epochs=[epoch],
+        stores=program.stores,
+        static=static,
     )
     added = _add_signatures(program, more)
     if added is None:
@@ -63,6 +76,7 @@ def link_query(
         stores=more.stores,
         indexes=tuple(indexes),
         units=(*program.units, *(replace(unit, query=number) for unit in more.units)),
+        bases=more.bases,
         feeds=more.feeds,
         wild=wild,
         dispatch=dispatch,
@@ -125,7 +139,9 @@ def _add_signatures(program: Program, more: Program) -> tuple[Ints, Ints, Ints] 
         before[DISPATCH_INDEXES] |= signature[DISPATCH_INDEXES]
         before[DISPATCH_MASKS] |= signature[DISPATCH_MASKS]
         count += int(before[DISPATCH_COUNT])
-    others = np.where(more.others < 0, -1, slots[more.others])
+    found_others, bases = more.others & ((1 << BASE_SLOT) - 1), (more.others >> BASE_SLOT) - 1
+    paired = slots[found_others % len(slots)] | (np.where(bases < 0, -1, slots[bases]) + 1) << BASE_SLOT
+    others = np.where(more.others < 0, -1, paired)
     return dispatch, np.concatenate(parts), np.concatenate([program.others, others])
 
 

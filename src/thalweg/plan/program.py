@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Const
-from thalweg.algebra.windows import Arrivals, Count, Entailed, Range, Window
+from thalweg.algebra.windows import Arrivals, Count, Entailed, Range, Static, Window
 from thalweg.kernels.dispatch import signature_key
 from thalweg.kernels.layout import (
+    BASE_SLOT,
     BIND,
     BOUND,
     CONSTANT,
@@ -33,7 +34,8 @@ from thalweg.schema.network import Terms
 
 Ints = NDArray[np.int64]
 Interner = Callable[[bytes], int]
-StoreKey = tuple[tuple[str, ...], Window, int]
+StoreKey = tuple[tuple[str, ...], Window, int, tuple[str, ...]]
+"""Streams, window, epoch and static graphs; without streams, it is the store of those graphs."""
 _Signature = tuple[int, int, tuple[int, ...]]  # store, mask of constant positions, their ids
 
 
@@ -86,6 +88,8 @@ class Program:
     variables: int
     depth: int
     constants: Ints
+    bases: tuple[int, ...]
+    """By store, the store of the static data that it is one set with, or -1."""
     shared: int
     """The most units that share a plan."""
     needs: Mapping[_Signature, int] = field(default_factory=dict)
@@ -101,8 +105,21 @@ def store_key(source: Source, epoch: int = 0) -> StoreKey:
     window = source.window
     streams = tuple(sorted(source.streams))
     if isinstance(window, Count | Arrivals | Entailed):
-        return (streams, window.content, epoch)
-    return (streams, window.content if isinstance(window, Range) else window, 0)
+        return (streams, window.content, epoch, source.graphs)
+    return (streams, window.content if isinstance(window, Range) else window, 0, source.graphs)
+
+
+def base_of(key: StoreKey, static: Collection[str]) -> StoreKey | None:
+    """The key of the static data that a store of streams is one set with, where there are `static` graphs of it."""
+    streams, window, _, graphs = key
+    if not streams or set(graphs).isdisjoint(static):
+        return None
+    return ((), Static(window.schema if isinstance(window, Entailed) else None), 0, graphs)
+
+
+def is_static(key: StoreKey) -> bool:
+    """Whether a store holds static data."""
+    return not key[0]
 
 
 def has_feed(key: StoreKey) -> bool:
@@ -110,6 +127,13 @@ def has_feed(key: StoreKey) -> bool:
     and windows that are closed under a schema.
     """
     return isinstance(key[1], Count | Arrivals | Entailed)
+
+
+def static_stores(keys: Sequence[StoreKey]) -> list[int]:
+    """The stores of static data. In a program each has two feeds, behind the others: of its own rows, and of rows that
+    hide or show triples in the stores that it is the base of.
+    """
+    return [k for k, key in enumerate(keys) if is_static(key)]
 
 
 def fed_stores(keys: Sequence[StoreKey]) -> list[int]:
@@ -134,7 +158,8 @@ def wanted_predicates(queries: Iterable[tuple[Query, int]], key: StoreKey, inter
         pattern.p
         for query, epoch in queries
         for pattern in query.patterns
-        if store_key(query.sources[pattern.source], epoch) == key
+        for own in [store_key(query.sources[pattern.source], epoch)]
+        if own == key or base_of(own, own[3]) == key
     }
     if not all(isinstance(term, Const) for term in terms):
         return None
@@ -149,10 +174,11 @@ def compile_program(
     statistics: Statistics | None = None,
     epochs: Sequence[int] = (),
     stores: Sequence[StoreKey] = (),
+    static: Collection[str] = (),
 ) -> Program:
     """Lays out the plans of `queries`, which have `epochs` (0 if not given); constants become ids by `intern`.
 
-    `stores` are those that there are anyway, which come first.
+    `stores` are those that there are anyway, which come first. `static` are the static graphs that there are.
 
     The numbers of queries that are `gone` keep their place and their stores, but nothing is matched for them.
     `statistics` are the measured fan-outs of the data.
@@ -163,7 +189,9 @@ def compile_program(
         [store_key(source, epoch) for source in query.sources]
         for query, epoch in zip(queries, epochs, strict=True)
     ]
-    keys = tuple(dict.fromkeys([*stores, *(key for own in read for key in own)]))
+    needed = dict.fromkeys([*stores, *(key for own in read for key in own)])
+    needed |= dict.fromkeys(base for key in needed if (base := base_of(key, static)) is not None)
+    keys = tuple(needed)
     places = {key: place for place, key in enumerate(keys)}
     units = tuple(unit for number, query in enumerate(queries) for unit in units_of(number, query))
     stored = [
@@ -171,19 +199,25 @@ def compile_program(
     ]
     # A shared plan walks rows of any constant: beside a hub, each unit is better off by itself.
     shapes = shapes_of(units, queries, stored, share=len(queries) > FEW_QUERIES and not statistics.hubs)
-    layout = _Layout(units, queries, stored, intern, len(keys))
+    bases = tuple(-1 if (base := base_of(key, static)) is None else places[base] for key in keys)
+    layout = _Layout(units, queries, stored, intern, bases)
     for shape in shapes:
         layout.add(shape, statistics, [unit for unit in shape.units if units[unit].query not in gone])
     entries, dispatch, wild, others = layout.dispatch()
     fed = fed_stores(keys)
     feeds = [[k for k, key in enumerate(keys) if stream in key[0] and k not in fed] for stream in streams]
+    masks = [[k for k, base in enumerate(bases) if base == store] for store in static_stores(keys)]
+    masked = [
+        feed for store, mask in zip(static_stores(keys), masks, strict=True) for feed in ([store], mask)
+    ]
     known, values = layout.known_values()
     return Program(
         streams=tuple(streams),
         stores=keys,
         indexes=tuple(layout.indexes),
         units=units,
-        feeds=_padded([*feeds, *([k] for k in fed)]),
+        bases=bases,
+        feeds=_padded([*feeds, *([k] for k in fed), *masked]),
         wild=wild,
         dispatch=dispatch,
         entries=entries,
@@ -225,13 +259,14 @@ class _Layout:
         queries: Sequence[Query],
         stores: Sequence[Sequence[int]],
         intern: Interner,
-        count: int,
+        bases: Sequence[int],
     ) -> None:
         self.units = units
         self.queries = queries
         self.stores = stores
         self.intern = intern
-        self.indexes = [1] * count
+        self.bases = bases
+        self.indexes = [1] * len(bases)
         self.nodes: list[list[int]] = []
         self.steps: list[list[int]] = []
         self.outputs: list[list[int]] = [[] for _ in units]
@@ -274,7 +309,13 @@ class _Layout:
                 start, nodes[frozenset((start,))], self._terms(shape, start, places, set()), others
             )
             for signature in wanted[start]:
-                self.signatures.setdefault(signature, []).append(entry)
+                for read in self._with_base(signature):
+                    self.signatures.setdefault(read, []).append(entry)
+
+    def _with_base(self, signature: _Signature) -> list[_Signature]:
+        """A signature, and the same of the static data that its store is one set with."""
+        base = self.bases[signature[0]]
+        return [signature] if base < 0 else [signature, (base, *signature[1:])]
 
     def _lay_out(
         self,
@@ -300,8 +341,11 @@ class _Layout:
                 self.steps.append([store, step.index, step.pattern, numbers[step.node], int(checks), *cells])
                 if step.index != ALL:
                     self.indexes[store] |= 1 << step.index
+                    if self.bases[store] >= 0:
+                        self.indexes[self.bases[store]] |= 1 << step.index
                     for signature in wanted[step.pattern]:
-                        self.needs[signature] = self.needs.get(signature, 1) | 1 << step.index
+                        for own in self._with_base(signature):
+                            self.needs[own] = self.needs.get(own, 1) | 1 << step.index
         return numbers
 
     def _enter_parameters(
@@ -405,9 +449,21 @@ class _Layout:
         rows: list[list[int]] = []
         for entry in entries:
             rows.append([entry.pattern, entry.node, len(others), *entry.terms])
-            keys = (int(signature_key(store, mask, *terms)) for store, mask, terms in entry.others)
-            others += [*dict.fromkeys(slots[key] for key in keys), -1]
+            others += [*dict.fromkeys(self._other(signature, slots) for signature in entry.others), -1]
         return _table(rows, ENTRY_CELLS), table, wild, np.array(others or [-1], np.int64)
+
+    def _other(self, signature: _Signature, slots: Mapping[int, int]) -> int:
+        """The cell of another pattern of an entry."""
+        own = [
+            slots[int(signature_key(store, mask, *terms))]
+            for store, mask, terms in self._with_base(signature)
+        ]
+        return slot_pair(own[0], own[1] if len(own) > 1 else -1)
+
+
+def slot_pair(slot: int, base: int) -> int:
+    """A pattern of the list of an entry's others: the slot of its signature, and that of its static data, or -1."""
+    return slot | (base + 1) << BASE_SLOT
 
 
 def _bound(shape: Shape, patterns: Collection[int]) -> set[str]:

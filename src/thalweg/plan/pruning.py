@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Const
 from thalweg.algebra.windows import TRIPLES, Arrivals, Count, Entailed
-from thalweg.plan.compile import answers_every_event
+from thalweg.plan.compile import answers_every_event, plan_of
 from thalweg.rdf.prune import Prune, Signature
 from thalweg.schema.network import Network, Terms
 
 
-def pruning_of(queries: Iterable[Query], derived: Container[str] = ()) -> Prune:
+def pruning_of(queries: Iterable[Query], derived: Container[str] = (), static: Collection[str] = ()) -> Prune:
     """The triples that queries can use of streams that readers read: all but the `derived` ones.
 
     That is everything where a window counts triples: what no pattern wants still pushes other triples out; and where
-    an event without a match has an answer.
+    an event without a match has an answer, be it of `static` graphs, those that there are, alone.
     """
+    queries = list(queries)
+    if any(answers_any_event(query, static) for query in queries):
+        return Prune.everything()
     read = [
         (query, source)
         for query in queries
@@ -32,6 +35,19 @@ def pruning_of(queries: Iterable[Query], derived: Container[str] = ()) -> Prune:
         Signature(*(None if term is None else term.encode() for term in terms))
         for query, source in read
         for terms in _read_terms(query, source)
+    )
+
+
+def answers_any_event(query: Query, static: Collection[str]) -> bool:
+    """Whether a query asks about single events, and static data alone may answer it."""
+    if not query.per_event or set(query.graphs).isdisjoint(static):
+        return False
+    return any(
+        all(
+            not set(query.sources[query.patterns[number].source].graphs).isdisjoint(static)
+            for number in leaf.patterns
+        )
+        for leaf in plan_of(query).leaves
     )
 
 

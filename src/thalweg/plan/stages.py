@@ -75,7 +75,7 @@ def stages_of(query: Query) -> Stages:
 
 def in_steps(query: Query) -> bool:
     """Whether all windows are reported at instants that are known without their content."""
-    windows = [source.seen for source in query.sources]
+    windows = query.windows
     return all(isinstance(window, Range) and window.report_times is not None for window in windows)
 
 

@@ -96,7 +96,7 @@ def columns_of(query: ContinuousQuery, arena: Arena, delta: Delta) -> pa.RecordB
 def _windows(query: Query, at: np.ndarray) -> pa.Array:
     """The window of each row, from its start to its end, where all windows of a query have one length."""
     kind = ARROW.field("window").type
-    widths = {w.width if isinstance(w, Range) else None for w in (source.seen for source in query.sources)}
+    widths = {w.width if isinstance(w, Range) else None for w in query.windows}
     (width, *others) = widths
     if width is None or others:
         return pa.nulls(len(at), kind)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from thalweg.algebra.query import Query
 from thalweg.engine import Session
+from thalweg.errors import UsageError
 from thalweg.io.job import Job
 from thalweg.options import RunOptions
 from thalweg.plan.shares import Shares, plan_shares
@@ -35,6 +36,8 @@ class ShardPlan:
     def of(cls, job: Job, *, quarantine: str | None = None, late: str | None = None) -> ShardPlan:
         """The plan of a job, spread over at most as many shards as its options allow (one, if they do not say)."""
         options = job.options
+        if job.static or any(graph for query in job.queries for graph in query.graphs):
+            raise UsageError("static data on Spark are not supported yet: run in this process")
         session = Session.of(options)
         for query in job.queries:
             session.register(query)

@@ -46,8 +46,17 @@ DIFFERENCES = {
 
 
 @dataclass(frozen=True)
+class Load:
+    """What a static graph holds from an instant on (None: from the beginning); the name "" is the default graph."""
+
+    at: int | None
+    graph: str
+    content: frozenset[Triple]
+
+
+@dataclass(frozen=True)
 class Source:
-    """A window over streams: the default graph, or a named one."""
+    """A window over streams: the default graph, or a named one. Without streams, it is static data."""
 
     streams: tuple[str, ...]
     window: Window
@@ -102,11 +111,16 @@ class AlgebraQuestion:
         """The query in the engine's language."""
         lines = [f"REGISTER {self.operator} <http://ex/out> AS {self.head}" if self.operator else self.head]
         for source in self.sources:
+            if not source.streams:
+                continue
             if source.name is None:
                 lines += [f"FROM STREAM <{stream}>{source.window}" for stream in source.streams]
             else:
                 lines.append(f"FROM NAMED WINDOW <{source.name}> ON <{source.streams[0]}>{source.window}")
-        return "\n".join([*lines, f"WHERE {self.select.where} {self.select.tail}"])
+        text = "\n".join([*lines, f"WHERE {self.select.where} {self.select.tail}"])
+        for static in (source.name for source in self.sources if not source.streams and source.name):
+            text = text.replace(f"WINDOW <{static}>", f"GRAPH <{static}>").replace("WINDOW ?", "GRAPH ?")
+        return text
 
     def sparql(self) -> str:
         """The query in SPARQL 1.1, over a dataset whose named graphs are the named windows."""
@@ -135,18 +149,50 @@ class AlgebraOracle(Oracle):
 
     question: AlgebraQuestion  # type: ignore[assignment]
 
-    def __init__(self, question: AlgebraQuestion, events: Sequence[Event], *, stable: bool = False) -> None:
+    def __init__(
+        self,
+        question: AlgebraQuestion,
+        events: Sequence[Event],
+        *,
+        stable: bool = False,
+        static: Sequence[Load] = (),
+    ) -> None:
+        """`static` are the loads of static data, in the order of their instants."""
         super().__init__(question, events, stable=stable)  # type: ignore[arg-type]
+        self.static = static
         self.first = min((e.time for e in events if e.stream in question.streams), default=None)
         """The first instant: before it, a query has no answer, not even over nothing."""
 
     def answer(self, t: int) -> Counter[Row]:
         """The solution multiset at instant t."""
-        return super().answer(t) if self.first is not None and t >= self.first else Counter()
+        if self.first is None or t < self.first:
+            return Counter()
+        contents = tuple(self._content(block, t) for block in self.question.blocks)
+        return self._known_answer(self._with_static(contents, t))
+
+    def _known_answer(self, contents: tuple[frozenset[Triple], ...]) -> Counter[Row]:
+        if contents not in self._known:
+            self._known[contents] = self._ask(contents)
+        return self._known[contents]
+
+    def _with_static(self, contents: Iterable[frozenset[Triple]], t: int) -> tuple[frozenset[Triple], ...]:
+        """Contents with static data: those of the default graph are one set with its window."""
+        return tuple(
+            content | self._loaded(source, t)
+            for source, content in zip(self.question.sources, contents, strict=True)
+        )
+
+    def _loaded(self, source: Source, t: int) -> frozenset[Triple]:
+        if source.name is not None and source.streams:
+            return frozenset()
+        name = source.name or ""
+        found = [load for load in self.static if load.graph == name and (load.at is None or load.at <= t)]
+        return found[-1].content if found else frozenset()
 
     def turns(self, until: int | None = None) -> list[int]:
         """The instants at which anything can happen, of which the first is one."""
-        return sorted({*super().turns(until), *([] if self.first is None else [self.first])})
+        loads = {load.at for load in self.static if load.at is not None}
+        return sorted({*super().turns(until), *([] if self.first is None else [self.first]), *loads})
 
     def _scoped(self, index: int) -> list[Triple]:
         scope_ = "" if self.stable else f"e{index}"
@@ -157,7 +203,9 @@ class AlgebraOracle(Oracle):
         result: Counter[tuple[int, str | None, Row]] = Counter()
         for index, event in enumerate(self.events):
             if event.stream in self.question.streams and event.op == "insert":
-                for row, n in self._ask((frozenset(self._scoped(index)),)).items():
+                own = frozenset(self._scoped(index))
+                contents = [own if source.streams else frozenset() for source in self.question.sources]
+                for row, n in self._ask(self._with_static(contents, event.time)).items():
                     result[event.time, event.graph, row] += n
         return result
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from thalweg.io import unpacking
 from thalweg.io.files import pieces, read_events
 from thalweg.options import RunOptions
+from thalweg.rdf import unpacking
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Reject
 from thalweg.rdf.compression import COMPRESSIONS, compression_of

@@ -16,9 +16,6 @@ def refusal(text, kind=QueryError, stream="http://ex/s"):
     ("text", "construct", "line", "column"),
     [
         ("SELECT * { SERVICE :g { ?x :p ?y } }", "SERVICE", 2, 12),
-        ("SELECT * FROM :g { ?x :p ?y }", "FROM a graph", 2, 10),
-        ("SELECT * FROM NAMED :g { ?x :p ?y }", "FROM a graph", 2, 10),
-        ("CONSTRUCT { ?x :p ?y } FROM :g WHERE { ?x :p ?y }", "FROM a graph", 2, 24),
         ("DESCRIBE ?x { ?x :p ?y }", "DESCRIBE", 2, 1),
         ("INSERT DATA { :a :b :c }", "Update", 2, 1),
         (
@@ -111,8 +108,6 @@ def refusal(text, kind=QueryError, stream="http://ex/s"):
             2,
             20,
         ),
-        ("SELECT * FROM NAMED GRAPH :g { ?x :p ?y }", "FROM a graph", 2, 10),
-        ("SELECT * FROM GRAPH :g { ?x :p ?y }", "FROM a graph", 2, 10),
     ],
 )
 def test_what_is_not_supported_is_refused_where_it_is_written(text, construct, line, column):

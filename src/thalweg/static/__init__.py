@@ -1,0 +1,1 @@
+"""Static data: background graphs that queries join with streams."""
