@@ -22,7 +22,7 @@ import pyspark
 import pytest
 
 from tests.spark.fakes import in_process, job_of, told
-from tests.spark.victim import STREAM, TEXT, chain
+from tests.spark.victim import STAGED, STREAM, TEXT, chain
 from thalweg.answers import Row
 
 pytestmark = [
@@ -141,7 +141,11 @@ def finished(process: subprocess.Popen[str]) -> list[int]:
     return [int(word) for word in line.split()[1:]]
 
 
-def test_a_driver_that_is_killed_again_and_again_gives_each_result_once(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [pytest.param(TEXT, id="one stage"), pytest.param(STAGED, id="two stages")])
+def test_a_driver_that_is_killed_again_and_again_gives_each_result_once(
+    spark: Any, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "query.rq").write_text(text)
     file = tmp_path / "in.nt"
     file.write_bytes(chain(0, 90 * (KILLS + 2)))
     for _ in range(KILLS):
@@ -154,7 +158,7 @@ def test_a_driver_that_is_killed_again_and_again_gives_each_result_once(spark: A
         replayed = finished(process)
     assert begun == 0 or replayed[0] > 0, "the first batch after a restart begins with the log"
     assert not any(replayed[1:])
-    assert told(results(spark, tmp_path)) == told(in_process(job_of(TEXT), {STREAM: file}))
+    assert told(results(spark, tmp_path)) == told(in_process(job_of(text), {STREAM: file}))
 
 
 def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(spark: Any, tmp_path: Path) -> None:
@@ -179,7 +183,10 @@ def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(spark: Any
     assert told(results(spark, tmp_path)) == told(in_process(job_of(TEXT), {STREAM: file}))
 
 
-def test_engine_processes_that_are_killed_are_replaced_by_the_log(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [pytest.param(TEXT, id="one stage"), pytest.param(STAGED, id="two stages")])
+def test_engine_processes_that_are_killed_are_replaced_by_the_log(
+    spark: Any, tmp_path: Path, text: str
+) -> None:
     """Before each batch, and while one runs: a task that loses its engine process is tried again."""
     from thalweg.spark import read, run
     from thalweg.spark.results import rows_of
@@ -203,7 +210,7 @@ def test_engine_processes_that_are_killed_are_replaced_by_the_log(spark: Any, tm
 
     events = read(spark, str(file), stream=STREAM, endOfStream="true", maxBytesPerTrigger="2k")
     query = (
-        run(events, TEXT, shards=2)
+        run(events, text, shards=2)
         .writeStream.foreachBatch(deliver)
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
@@ -213,4 +220,4 @@ def test_engine_processes_that_are_killed_are_replaced_by_the_log(spark: Any, tm
     replayed = [step.observedMetrics["thalweg"]["replayed"] for step in query.recentProgress]
     assert {number for number, entries in enumerate(replayed) if entries} >= set(killed) - {-1}
     assert len(set(killed)) > 2
-    assert told(rows) == told(in_process(job_of(TEXT), {STREAM: file}))
+    assert told(rows) == told(in_process(job_of(text), {STREAM: file}))

@@ -72,3 +72,19 @@ def test_when_all_are_silent_time_goes_to_where_the_first_of_them_is(tmp_path: P
     )
     assert play.counts["late"] == 1, "the graph of second 2, which was open"
     assert [(row.at // 1_000_000, row.op) for row in play.rows[2:]] == [(14, "+")]
+
+
+def test_the_second_stage_goes_on_with_the_time_out_too(tmp_path: Path) -> None:
+    text = TEXT.replace("?x ?z", "(COUNT(*) AS ?n)", 1)
+    rows = []
+    for shards in (1, 3):
+        play = Play(job := job_of(text, idle=10_000, shards=shards))
+        play.batch(
+            chunks(job, tmp_path, ONE, "p", range(1, 15)) + chunks(job, tmp_path, TWO, "q", range(1, 3))
+        )
+        new_worker()
+        play.wake_up(50_000)
+        rows.append([(row.at // 1_000_000, row.op, row["n"][1]) for row in play.rows])
+    assert job.second is not None
+    assert rows[0] == rows[1]
+    assert rows[0][-1] == (11, "+", "0")

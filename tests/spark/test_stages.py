@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +16,9 @@ from tests.spark.fakes import Play, in_process, job_of, new_worker, payloads_of,
 from tests.spark.test_both_runners import CHAIN, STEP, P, Q, S, asked, changes, files_of, made
 from tests.spark.test_sharded_algebra import ended, played
 from thalweg.answers import Row
-from thalweg.errors import UnsupportedError
-from thalweg.spark import shard_engine
+from thalweg.errors import UnsupportedError, UsageError
+from thalweg.spark import host, shard_engine
+from thalweg.spark.shard_engine import LogEntry
 from thalweg.testing.algebra import FEATURES, algebra_questions, algebra_streams
 from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, bag_of
 from thalweg.testing.answers import by_value, equal_bags
@@ -99,6 +101,41 @@ def test_a_query_in_two_stages_gives_the_same_rows_whatever_is_killed(name: str)
     assert told(play.rows) == told(pushed(job, events))
     assert len(play.rows) > 0
     assert job.second is not None
+
+
+def test_a_state_of_another_plan_or_format_is_refused_in_both_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    job, other = (job_of(CASES[name], shards=2) for name in ("top k", "count over a chain"))
+    events = changes(1)[:20]
+    for stage in (0, 1):
+        play = Play(job)
+        play.batch(payloads_of(job, events))
+        new_worker()
+        started = Play(other)
+        started.stages[stage] = play.stages[stage]
+        with pytest.raises(UsageError, match="another query"):
+            started.batch(payloads_of(other, events))
+    monkeypatch.setattr(host, "FORMAT", host.FORMAT + 1)
+    with pytest.raises(UsageError, match="format"):
+        play.batch(payloads_of(job, events))
+
+
+def test_the_log_of_the_second_stage_follows_its_state_and_not_the_stream() -> None:
+    """A window of a few events: the changes of the others have no effect any more."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard_engine, "_FULL", 50)
+        job = job_of(CASES["groups by an expression"], shards=2)
+        play, events = Play(job), changes(1)
+        for one in events:
+            play.batch(payloads_of(job, [one]))
+            assert max(len(store.values) for store in play.stages[1]) < 60
+        assert told(play.rows) == told(pushed(job, events))
+    modes = {
+        LogEntry(*pickle.loads(value)).mode
+        for store in play.stages[1]
+        for key, value in store.values.items()
+        if isinstance(key, tuple)
+    }
+    assert "saved" in modes
 
 
 @pytest.mark.spark

@@ -2,8 +2,8 @@
 
     python -m tests.spark.victim FOLDER MASTER
 
-The folder holds `in.nt`; the checkpoint and the results go there as well. A file `break` in it makes one task fail in
-the middle of a batch (see `Fragile`).
+The folder holds `in.nt`, and `query.rq` if it is not the usual query; the checkpoint and the results go there as well.
+A file `break` in it makes one task fail in the middle of a batch (see `Fragile`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ import pandas as pd
 
 STREAM = "http://ex/s"
 TEXT = f"SELECT ?x ?z FROM STREAM <{STREAM}> [RANGE 60] WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }}"
+STAGED = f"""SELECT ?s (COUNT(?z) AS ?n) (MAX(?z) AS ?m) FROM STREAM <{STREAM}> [RANGE 60]
+    WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }} GROUP BY (STRLEN(STR(?x)) AS ?s)"""
+"""It has two stages."""
 SHARDS = 2
 
 
@@ -66,8 +69,10 @@ def main(folder: str, master: str) -> None:
         .options(stream=STREAM, endOfStream="true", maxBytesPerTrigger="2k", pieceBytes="1k")
         .load(f"{folder}/in.nt")
     )
+    given = Path(folder) / "query.rq"
+    text = given.read_text() if given.exists() else TEXT
     query = (
-        queries.run(events, TEXT, shards=SHARDS, quarantine=f"{folder}/quarantine")
+        queries.run(events, text, shards=SHARDS, quarantine=f"{folder}/quarantine")
         .writeStream.format("parquet")
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(availableNow=True)

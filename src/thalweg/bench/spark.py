@@ -29,6 +29,11 @@ HEAVY = (
     "?x <{ns}a> ?p . ?x <{ns}b> ?q . ?x <{ns}c> ?r . ?x <{ns}d> ?s . ?x <{ns}a> ?t . ?x <{ns}b> ?u }}"
 )
 """Many ways to find each of few answers."""
+CHAIN = (
+    "SELECT ?n (COUNT(*) AS ?count) (MAX(?z) AS ?last) FROM STREAM <{stream}> [RANGE 20000 STEP 1000] WHERE {{ "
+    "?x <{ns}a> ?y . ?y <{ns}b> ?z . ?y <{ns}c> ?w . ?y <{ns}d> ?v }} GROUP BY (STRLEN(STR(?x)) AS ?n)"
+)
+"""Groups by an expression, over a chain: one stage cannot spread them."""
 _NS = "http://thalweg.dev/dynamic#"
 _ALL_CORES = 2
 _WARM = 2
@@ -112,6 +117,7 @@ def run(
             steady(report, plain, Path(folder), sizes.copies, sizes.names)
             batch_sizes(report, plain, Path(folder), sizes)
             two_shards(report, Path(folder), sizes.heavy)
+            two_stages(report, Path(folder))
         cached(report, plain, sizes.windows)
     return report
 
@@ -187,6 +193,21 @@ def two_shards(report: Report, folder: Path, triples: int) -> None:
     shares = plan_shares(query, 2)
     theory = sum(map(shares.copies, query.patterns)) / len(query.patterns)
     report.add("shards", "copies of a triple", two.sent / two.kept, "copies", note=f"theory {theory:.3g}")
+
+
+def two_stages(report: Report, folder: Path) -> None:
+    """An aggregate over a chain in two stages of two shards, against one shard; over the triples of `two_shards`."""
+    file = folder / "heavy" / "a.nt"
+    text = CHAIN.format(stream=STREAM, ns=_NS)
+    one, two = (_on_spark(file, folder, text, file.stat().st_size, 4, shards=n) for n in (1, 2))
+    report.add(
+        "stages",
+        "2 of 2 shards against 1 shard",
+        two.rate / one.rate,
+        "x rate",
+        target=1.0,
+        note=f"2: {two.note}; 1: {one.note}",
+    )
 
 
 def cached(report: Report, plain: Path, windows: Sequence[int]) -> None:
