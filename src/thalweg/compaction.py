@@ -15,10 +15,14 @@ Ints = NDArray[np.int64]
 _FEW_BYTES = 1 << 20
 _FEW_RUNS = 8  # between two counts of the rows that are held, and one more for each query
 _MANY_ROWS = 1 << 12
+_BYTES_A_ROW = 16
+"""Bytes of new terms for each row that is held, before the next compaction: it has to look at all of these rows. A row
+takes several times as much itself."""
 
 
 class Compaction:
-    """Compacts an arena when its terms have doubled, or when far fewer rows are held than before.
+    """Compacts an arena when its terms have doubled and exceed a share of what rows take, or when far fewer rows
+    are held than before.
 
     So memory follows the windows, not the stream.
     """
@@ -77,8 +81,9 @@ class Compaction:
         """Removes the texts of all terms that nothing uses."""
         self._arena.compact(np.concatenate([np.empty(0, np.int64), *self._live_ids()]))
         self._stats.compactions += 1
-        self.threshold = max(_FEW_BYTES, 2 * self._arena.used_bytes)
         self._most_held = self._held()
+        used = self._arena.used_bytes
+        self.threshold = max(_FEW_BYTES, 2 * used, used + _BYTES_A_ROW * self._most_held)
 
     def _held(self) -> int:
         return sum(streamset.held for streamset in self._streamsets)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from thalweg.kernels import ordered
-from thalweg.kernels.bits import address
+from thalweg.kernels.bits import address, prefetch
 from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import hash_cells
 from thalweg.kernels.memory import load64, store64
@@ -23,8 +23,11 @@ SLOT = 7
 """Cells of an accumulator."""
 NUMBER, BAD, DECIMALS, EXACT, LARGE, UNITS, BILLIONTHS = range(SLOT)
 """Cells of a count or sum: values, errors, decimals, values that the caller sums, and the sum."""
-ROOT, FIRST, LAST = 2, 2, 3
-"""Cells of an ordered multiset: its root; in a record, its first and last term."""
+ROOT, FIRST, LAST, LOST = 2, 3, 4, 5
+"""Cells of an ordered multiset: its root, its first and last term, 0 of none, and which of them (`ordered.FIRST`,
+`ordered.LAST`) have to be looked for."""
+_AHEAD = 8
+"""How many changes ahead the rows of groups are prefetched."""
 COUNTS, SUMS, BY_VALUE, BY_TEXT = range(4)
 """Kinds of accumulators."""
 ARGUMENT = 5
@@ -97,6 +100,31 @@ def _group_of(slots, mask, groups, cells, first, used, row, key):
 
 
 @njit(cache=True, nogil=True)
+def find(rows, key, definition, slots, groups, used, group_of):
+    """The groups of rows, which are made where there are none; answers how many are used. There must be room."""
+    slots_at, mask = address(slots), np.int64(slots.shape[0] - 1)
+    groups_at, cells = address(groups), np.int64(groups.shape[1])
+    rows_at, width = address(rows), np.int64(rows.shape[1])
+    count = np.int64(definition.shape[0])
+    first = SLOTS + SLOT * count
+    size = np.int64(rows.shape[0])
+    for k in range(size):
+        if k + 2 * _AHEAD < size:
+            prefetch(slots_at + 8 * (hash_cells(rows_at + 8 * (k + 2 * _AHEAD) * width, 0, key, 0) & mask))
+        if k + _AHEAD < size:
+            ahead = load64(slots_at, hash_cells(rows_at + 8 * (k + _AHEAD) * width, 0, key, 0) & mask)
+            prefetch(groups_at + 8 * (ahead * cells + first))
+        group = _group_of(slots_at, mask, groups_at, cells, first, used, rows_at + 8 * k * width, key)
+        if group == used:
+            used += 1
+            for s in range(count):
+                if definition[s, 0] >= BY_VALUE:
+                    store64(groups_at, group * cells + SLOTS + SLOT * s + ROOT, np.int64(-1))
+        group_of[k] = group
+    return used
+
+
+@njit(cache=True, nogil=True)
 def index(slots, groups, used, first, key):
     """Enters groups that are known to differ into empty slots."""
     mask = np.int64(slots.shape[0] - 1)
@@ -139,37 +167,38 @@ def _sum(at, weight, argument):
 
 @njit(cache=True, nogil=True)
 def step(
-    times, weights, starts, rows, key, definition, own_weights, arguments, implicit,
-    slots, groups, used, nodes, head, path, arena_slots, arena_log, group_of, records, start, by_instant,
+    times, weights, starts, definition, own_weights, arguments, implicit,
+    groups, nodes, head, path, arena_slots, arena_log, group_of, records, start, by_instant,
 ):  # fmt: skip
     """Takes changes from `start` on; writes a record of each group that an instant changed, when the instant is done.
 
-    `by_instant`: stops after the first instant. Answers where it stopped, how many groups are used, and how many
-    records were written. There must be room for all.
+    `by_instant`: stops after the first instant. Answers where it stopped, and how many records were written. There must
+    be room for all.
     """
-    slots_at, mask = address(slots), np.int64(slots.shape[0] - 1)
     groups_at, cells = address(groups), np.int64(groups.shape[1])
     nodes_at, node_cells = address(nodes), np.int64(nodes.shape[1])
     head_at, path_at = address(head), address(path)
-    rows_at, width = address(rows), np.int64(rows.shape[1])
     arguments_at = address(arguments)
     texts_at, last, log_at = address(arena_slots), np.int64(arena_slots.size // 2 - 1), address(arena_log)
     count = np.int64(definition.shape[0])
-    first = SLOTS + SLOT * count
+    used_cells = SLOTS + SLOT * count
     written = np.int64(0)
     k = np.int64(start)
     while k < times.size:
         time = times[k]
         changed = written
         while k < times.size and times[k] == time:
-            group = _group_of(slots_at, mask, groups_at, cells, first, used, rows_at + 8 * k * width, key)
+            group = group_of[k]
             at = groups_at + 8 * group * cells
-            if group == used:
-                used += 1
+            if k + 2 * _AHEAD < times.size:
+                ahead = groups_at + 8 * group_of[k + 2 * _AHEAD] * cells
+                for c in range(0, used_cells, 8):
+                    prefetch(ahead + 8 * c)
+            if k + _AHEAD < times.size:
+                ahead = groups_at + 8 * group_of[k + _AHEAD] * cells
                 for s in range(count):
                     if definition[s, 0] >= BY_VALUE:
-                        store64(at, SLOTS + SLOT * s + ROOT, np.int64(-1))
-            group_of[k] = group
+                        prefetch(nodes_at + 8 * load64(ahead, SLOTS + SLOT * s + ROOT) * node_cells)
             if load64(at, DIRTY) == 0:
                 store64(at, DIRTY, np.int64(1))
                 records[written, 0] = time
@@ -194,13 +223,24 @@ def step(
                         store64(slot, BAD, load64(slot, BAD) + weight)
                     else:
                         store64(slot, NUMBER, load64(slot, NUMBER) + weight)
+                        # The term is the last cell of its own key; by text, it is the row alone.
                         conditions = np.int64(1) if kind == BY_VALUE else np.int64(0)
                         probe = argument if kind == BY_VALUE else argument + 32
                         root = ordered.add(
                             nodes_at, node_cells, head_at, path_at, load64(slot, ROOT), probe, weight,
-                            conditions, np.int64(0), np.int64(1), texts_at, last, log_at,
+                            conditions, np.int64(0), 3 * conditions, np.int64(1), False, texts_at, last, log_at,
                         )  # fmt: skip
                         store64(slot, ROOT, root)
+                        where = load64(head_at, ordered.WHERE)
+                        ends = where & (ordered.FIRST | ordered.LAST)
+                        if where & ordered.GONE:
+                            store64(slot, LOST, load64(slot, LOST) | ends)
+                        elif ends:
+                            store64(slot, LOST, load64(slot, LOST) & ~ends)
+                            if ends & ordered.FIRST:
+                                store64(slot, FIRST, load64(argument, 3))
+                            if ends & ordered.LAST:
+                                store64(slot, LAST, load64(argument, 3))
             k += 1
         for r in range(changed, written):
             at = groups_at + 8 * records[r, 1] * cells
@@ -212,16 +252,18 @@ def step(
                 for c in range(SLOT):
                     records[r, RECORD + SLOT * s + c] = load64(slot, c)
                 kind = definition[s, 0]
-                if kind >= BY_VALUE:
-                    cell = ordered.KEY + (ordered.CONDITION if kind == BY_VALUE else 0)
-                    root = load64(slot, ROOT)
+                if kind >= BY_VALUE and load64(slot, LOST) != 0:
+                    cell = ordered.KEY + (3 if kind == BY_VALUE else 0)
                     for side in range(2):
-                        node = ordered.outermost(nodes_at, node_cells, root, side)
-                        found = np.int64(0) if node < 0 else load64(nodes_at, node * node_cells + cell)
-                        records[r, RECORD + SLOT * s + FIRST + side] = found
+                        if (load64(slot, LOST) >> side) & 1:
+                            node = ordered.outermost(nodes_at, node_cells, load64(slot, ROOT), side)
+                            found = np.int64(0) if node < 0 else load64(nodes_at, node * node_cells + cell)
+                            store64(slot, FIRST + side, found)
+                            records[r, RECORD + SLOT * s + FIRST + side] = found
+                    store64(slot, LOST, np.int64(0))
         if by_instant:
             break
-    return k, used, written
+    return k, written
 
 
 @njit(cache=True, nogil=True)

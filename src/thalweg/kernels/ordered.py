@@ -1,9 +1,10 @@
 """Ordered multisets of rows: treaps in one table of nodes, with log cost to add and to take away.
 
-A node is a row of cells: children, priority, count, the total of counts below it, then the sort key and the row. The
-key has four cells for each condition: the class of the term, two numbers, and the term's id. The law: rows are in the
-order of the conditions, by class, then by number, and where the class goes by text, by content; rows that are equal
-by all conditions are in the order of the N-Triples texts of their cells. That order is total.
+A node is a row of cells: children, priority, count, then the sort key and the row; in a tree with ranks, the last cell
+is the total of the counts from the node down. The key has four cells for each condition: the class of the term, two
+numbers, and the term's id. The row begins at a cell of the key, or behind it. The law: rows are in the order of the
+conditions, by class, then by number, and where the class goes by text, by content; rows that are equal by all
+conditions are in the order of the N-Triples texts of their cells. That order is total.
 
 Priorities are random, so that a tree of n nodes is about 2 log n deep whatever the order of arrival (Seidel and Aragon
 1996). Inner functions take addresses, since Numba counts the references to arrays.
@@ -19,11 +20,14 @@ from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import mixed
 from thalweg.kernels.memory import load64, store64
 
-LEFT, RIGHT, PRIORITY, COUNT, TOTAL, KEY = range(6)
+LEFT, RIGHT, PRIORITY, COUNT, KEY = range(5)
 CONDITION = 4
 """Cells of a condition: class, number, rest of the number, id."""
-USED, FREE, SPARE, HEAD = range(4)
-"""Cells of the head of a table: nodes that were ever used, the first free one, and how many are free."""
+USED, FREE, SPARE, WHERE, HEAD = range(5)
+"""Cells of the head of a table: nodes that were ever used, the first free one, how many are free, and where the last
+row was added."""
+FIRST, LAST, GONE = 1, 2, 4
+"""Bits of `WHERE`: the row is the first one of its tree, the last one, was taken away with its last copy."""
 DEEPEST = 1024
 """Room for a path: a hundred times the depth that a treap of any size has."""
 
@@ -129,8 +133,10 @@ def _texts(a, b, whole, slots_at, last, log_at):
 
 
 @njit(cache=True, nogil=True)
-def compare(a, b, conditions, descending, width, slots_at, last, log_at):
-    """-1, 0 or 1: the order of the keys and rows at two addresses; `descending` has a bit for each condition."""
+def compare(a, b, conditions, descending, row, width, slots_at, last, log_at):
+    """-1, 0 or 1: the order of the keys and rows at two addresses; `descending` has a bit for each condition, and `row`
+    is the cell at which rows begin.
+    """
     for c in range(conditions):
         base = CONDITION * c
         found = np.int64(0)
@@ -145,7 +151,7 @@ def compare(a, b, conditions, descending, width, slots_at, last, log_at):
                 found = _texts(x, y, False, slots_at, last, log_at)
         if found != 0:
             return -found if (descending >> c) & 1 else found
-    for r in range(CONDITION * conditions, CONDITION * conditions + width):
+    for r in range(row, row + width):
         x, y = load64(a, r), load64(b, r)
         if x != y:
             return _texts(x, y, True, slots_at, last, log_at)
@@ -159,18 +165,23 @@ def _cell(nodes, cells, node, place):
 
 @njit(cache=True, nogil=True)
 def _total(nodes, cells, node):
-    return np.int64(0) if node < 0 else load64(nodes, node * cells + TOTAL)
+    return np.int64(0) if node < 0 else load64(nodes, node * cells + cells - 1)
+
+
+@njit(cache=True, nogil=True)
+def _set_total(nodes, cells, node, total):
+    store64(nodes, node * cells + cells - 1, total)
 
 
 @njit(cache=True, nogil=True)
 def _retotal(nodes, cells, node):
     left, right = _cell(nodes, cells, node, LEFT), _cell(nodes, cells, node, RIGHT)
     total = _cell(nodes, cells, node, COUNT) + _total(nodes, cells, left) + _total(nodes, cells, right)
-    store64(nodes, node * cells + TOTAL, total)
+    _set_total(nodes, cells, node, total)
 
 
 @njit(cache=True, nogil=True)
-def _new(nodes, cells, head, probe, key_cells, weight):
+def _new(nodes, cells, head, probe, key_cells, weight, ranked):
     """A node for a key and row; there must be room."""
     node = load64(head, FREE)
     if node >= 0:
@@ -185,9 +196,10 @@ def _new(nodes, cells, head, probe, key_cells, weight):
     random = mixed(mixed(np.uint64(0x9E3779B97F4A7C15), node), load64(probe, key_cells - 1))
     store64(nodes, at + PRIORITY, np.int64(random >> np.uint64(1)))
     store64(nodes, at + COUNT, weight)
-    store64(nodes, at + TOTAL, weight)
     for c in range(cells - KEY):
         store64(nodes, at + KEY + c, load64(probe, c) if c < key_cells else np.int64(0))
+    if ranked:
+        _set_total(nodes, cells, node, weight)
     return node
 
 
@@ -202,19 +214,19 @@ def _link(nodes, cells, path, depth, root, node):
 
 
 @njit(cache=True, nogil=True)
-def _remove(nodes, cells, head, path, depth, root, node):
+def _remove(nodes, cells, head, path, depth, root, node, ranked):
     """Takes a node without copies out of its tree: its children are merged in its place."""
     left, right = _cell(nodes, cells, node, LEFT), _cell(nodes, cells, node, RIGHT)
     while left >= 0 and right >= 0:
         if _cell(nodes, cells, left, PRIORITY) >= _cell(nodes, cells, right, PRIORITY):
-            more = _total(nodes, cells, left) + _total(nodes, cells, right)
-            store64(nodes, left * cells + TOTAL, more)
+            if ranked:
+                _set_total(nodes, cells, left, _total(nodes, cells, left) + _total(nodes, cells, right))
             root = _link(nodes, cells, path, depth, root, left)
             store64(path, depth, 2 * left + RIGHT)
             left = _cell(nodes, cells, left, RIGHT)
         else:
-            more = _total(nodes, cells, left) + _total(nodes, cells, right)
-            store64(nodes, right * cells + TOTAL, more)
+            if ranked:
+                _set_total(nodes, cells, right, _total(nodes, cells, left) + _total(nodes, cells, right))
             root = _link(nodes, cells, path, depth, root, right)
             store64(path, depth, 2 * right + LEFT)
             right = _cell(nodes, cells, right, LEFT)
@@ -227,16 +239,21 @@ def _remove(nodes, cells, head, path, depth, root, node):
 
 
 @njit(cache=True, nogil=True)
-def add(nodes, cells, head, path, root, probe, weight, conditions, descending, width, slots_at, last, log_at):
-    """Adds a weight to the copies of the row at an address; answers the root of the tree."""
+def add(
+    nodes, cells, head, path, root, probe, weight, conditions, descending, row, width, ranked,
+    slots_at, last, log_at,
+):  # fmt: skip
+    """Adds a weight to the copies of the row at an address; answers the root of the tree. The head gets `WHERE`."""
     depth = np.int64(0)
     node = root
+    where = np.int64(FIRST | LAST)
     while node >= 0:
         order = compare(
             probe,
             nodes + 8 * (node * cells + KEY),
             conditions,
             descending,
+            row,
             width,
             slots_at,
             last,
@@ -245,20 +262,30 @@ def add(nodes, cells, head, path, root, probe, weight, conditions, descending, w
         if order == 0:
             break
         side = RIGHT if order > 0 else LEFT
+        where &= LAST if order > 0 else FIRST
         store64(path, depth, 2 * node + side)
         depth += 1
         node = _cell(nodes, cells, node, side)
-    for d in range(depth):
-        above = (load64(path, d) >> 1) * cells + TOTAL
-        store64(nodes, above, load64(nodes, above) + weight)
+    if ranked:
+        for d in range(depth):
+            above = load64(path, d) >> 1
+            _set_total(nodes, cells, above, _total(nodes, cells, above) + weight)
     if node >= 0:
         count = _cell(nodes, cells, node, COUNT) + weight
         store64(nodes, node * cells + COUNT, count)
-        store64(nodes, node * cells + TOTAL, _cell(nodes, cells, node, TOTAL) + weight)
+        if ranked:
+            _set_total(nodes, cells, node, _total(nodes, cells, node) + weight)
+        if _cell(nodes, cells, node, LEFT) >= 0:
+            where &= ~FIRST
+        if _cell(nodes, cells, node, RIGHT) >= 0:
+            where &= ~LAST
         if count == 0:
-            root = _remove(nodes, cells, head, path, depth, root, node)
+            where |= GONE
+            root = _remove(nodes, cells, head, path, depth, root, node, ranked)
+        store64(head, WHERE, where)
         return root
-    node = _new(nodes, cells, head, probe, CONDITION * conditions + width, weight)
+    store64(head, WHERE, where)
+    node = _new(nodes, cells, head, probe, row + width, weight, ranked)
     while depth > 0:
         step = load64(path, depth - 1)
         parent, side = step >> 1, step & 1
@@ -268,8 +295,9 @@ def add(nodes, cells, head, path, root, probe, weight, conditions, descending, w
         other = RIGHT if side == LEFT else LEFT
         store64(nodes, parent * cells + side, _cell(nodes, cells, node, other))
         store64(nodes, node * cells + other, parent)
-        _retotal(nodes, cells, parent)
-        _retotal(nodes, cells, node)
+        if ranked:
+            _retotal(nodes, cells, parent)
+            _retotal(nodes, cells, node)
         depth -= 1
     return node
 
@@ -316,6 +344,7 @@ def _rank(nodes, cells, root, probe, conditions, descending, width, slots_at, la
             nodes + 8 * (node * cells + KEY),
             conditions,
             descending,
+            CONDITION * conditions,
             width,
             slots_at,
             last,
@@ -384,13 +413,14 @@ def step(
         if inside and _total(nodes_at, cells, root) >= high:
             # Most rows come behind the range: one comparison with its last row tells them.
             bound = nodes_at + 8 * (_select(nodes_at, cells, root, high - 1) * cells + KEY)
-            inside = compare(probe, bound, conditions, descending, width, texts_at, last, log_at) <= 0
+            row = CONDITION * conditions
+            inside = compare(probe, bound, conditions, descending, row, width, texts_at, last, log_at) <= 0
         if inside:
             rank = _rank(nodes_at, cells, root, probe, conditions, descending, width, texts_at, last, log_at)
         if rank >= high:
             root = add(
-                nodes_at, cells, head_at, path_at, root, probe, weight, conditions, descending, width, texts_at,
-                last, log_at,
+                nodes_at, cells, head_at, path_at, root, probe, weight, conditions, descending,
+                CONDITION * conditions, width, True, texts_at, last, log_at,
             )  # fmt: skip
             continue
         for _ in range(abs(weight)):
@@ -420,7 +450,7 @@ def step(
                         out_rows[written, c] = load64(probe, CONDITION * conditions + c)
                 written += 1
             root = add(
-                nodes_at, cells, head_at, path_at, root, probe, sign, conditions, descending, width, texts_at,
-                last, log_at,
+                nodes_at, cells, head_at, path_at, root, probe, sign, conditions, descending,
+                CONDITION * conditions, width, True, texts_at, last, log_at,
             )  # fmt: skip
     return np.int64(times.size), root, written

@@ -32,7 +32,9 @@ from thalweg.rdf.arena import Arena
 Ints = NDArray[np.int64]
 _FEW = 64
 _LITTLE = 1024
-_NODE = ordered.KEY + ordered.CONDITION + 1
+_LINE = 8
+"""Cells of a cache line."""
+_NODE = ordered.KEY + ordered.CONDITION
 _KINDS = {
     "COUNT": kernel.COUNTS,
     "SUM": kernel.SUMS,
@@ -96,7 +98,7 @@ class GroupRows:
         self._groups = np.zeros((_FEW, self._first + self.key), np.int64)
         self._shown = np.zeros((_FEW, len(self._aggregates)), np.int64)
         self._used = self._held = 0
-        self._nodes = np.zeros((_FEW, _NODE), np.int64)
+        self._nodes = _with_room(np.zeros((0, _NODE), np.int64), _FEW)
         self._head = np.zeros(ordered.HEAD, np.int64)
         self._head[ordered.FREE] = -1
         self._index(_FEW)
@@ -121,12 +123,15 @@ class GroupRows:
         parts: list[Changes] = []
         start = 0
         group_of = np.empty(len(changes), np.int64)
+        self._used = kernel.find(
+            rows, self.key, self._definition, self._table, self._groups, self._used, group_of
+        )
         records = np.empty((len(changes), kernel.RECORD + kernel.SLOT * len(self._slots)), np.int64)
         while start < len(changes):
-            end, self._used, written = kernel.step(
-                changes.time, changes.weight, starts, rows, self.key, self._definition, own, arguments, self._implicit,
-                self._table, self._groups, self._used, self._nodes, self._head, self._path,
-                self._arena.slots, self._arena.log, group_of, records, start, self._concatenates,
+            end, written = kernel.step(
+                changes.time, changes.weight, starts, self._definition, own, arguments, self._implicit,
+                self._groups, self._nodes, self._head, self._path, self._arena.slots, self._arena.log,
+                group_of, records, start, self._concatenates,
             )  # fmt: skip
             parts.append(
                 self._emitted(
@@ -376,9 +381,7 @@ class GroupRows:
         wanted = more * len(self._trees)
         spare = len(self._nodes) - int(self._head[ordered.USED]) + int(self._head[ordered.SPARE])
         if wanted > spare:
-            self._nodes = np.concatenate(
-                [self._nodes, np.zeros((max(wanted, len(self._nodes) // 2), _NODE), np.int64)]
-            )
+            self._nodes = _with_room(self._nodes, max(wanted, len(self._nodes) // 2))
 
     def _move_groups(self, room: int) -> None:
         """Leaves behind the groups that are gone, and makes room for so many in all."""
@@ -404,8 +407,8 @@ class GroupRows:
         for s in self._trees:
             place = kernel.SLOTS + kernel.SLOT * s + kernel.ROOT
             self._groups[: self._used, place] = numbers[self._groups[: self._used, place]]
-        self._nodes = np.concatenate([kept, np.zeros((len(kept) // 2 + _FEW, _NODE), np.int64)])
-        self._head[:] = len(kept), -1, 0
+        self._nodes = _with_room(kept, len(kept) // 2 + _FEW)
+        self._head[:] = len(kept), -1, 0, 0
 
     def state(self) -> State:
         """The groups, their ordered multisets, their sums and their sets."""
@@ -425,7 +428,7 @@ class GroupRows:
         self._used = len(state["groups"])
         self._groups = np.concatenate([state["groups"], self._groups])
         self._shown = np.concatenate([state["shown"], self._shown])
-        self._nodes = np.concatenate([state["nodes"], self._nodes])
+        self._nodes = _with_room(state["nodes"], _FEW)
         self._head[ordered.USED] = len(state["nodes"])
         self._index(len(self._groups))
         self._exact = {(group, s): ExactSum(total) for group, s, total in state["exact"]}
@@ -437,7 +440,7 @@ class GroupRows:
         nodes = self._nodes[: int(self._head[ordered.USED])]
         nodes = nodes[nodes[:, ordered.COUNT] != 0]
         # Where there is no sort key, its first cell has the term.
-        terms = nodes[:, ordered.KEY + ordered.CONDITION]
+        terms = nodes[:, ordered.KEY + ordered.CONDITION - 1]
         terms = np.where(terms == 0, nodes[:, ordered.KEY], terms)
         sets = [counts.content()[0].ravel() for counts in self._sets.values()]
         return [
@@ -475,3 +478,13 @@ class GroupRows:
         arrays = self._table, self._groups, self._shown, self._nodes
         sets = sum(counts.nbytes for counts in self._sets.values())
         return sum(array.nbytes for array in arrays) + sets + 400 * len(self._exact) + self._order.nbytes
+
+
+def _with_room(nodes: Ints, more: int) -> Ints:
+    """A table of nodes with room for more, each in one cache line."""
+    size = len(nodes) + more
+    cells = np.zeros(size * _NODE + _LINE, np.int64)
+    skipped = -(cells.ctypes.data // cells.itemsize) % _LINE
+    table = cells[skipped : skipped + size * _NODE].reshape(size, _NODE)
+    table[: len(nodes)] = nodes
+    return table

@@ -49,7 +49,7 @@ class OrderedRows:
         self._arena = arena
         self._order = TermOrder(arena)
         self._key = ordered.CONDITION * len(conditions)
-        self._cells = ordered.KEY + self._key + len(ties)
+        self._cells = ordered.KEY + self._key + len(ties) + 1
         self._path = np.empty(ordered.DEEPEST, np.int64)
         self.clear()
 
@@ -61,7 +61,8 @@ class OrderedRows:
     def clear(self) -> None:
         """Lets go of everything."""
         self._nodes = np.zeros((_FEW, self._cells), np.int64)
-        self._head = np.array([0, -1, 0], np.int64)
+        self._head = np.zeros(ordered.HEAD, np.int64)
+        self._head[ordered.FREE] = -1
         self._roots: dict[tuple[int, ...], int] = {}
 
     def __len__(self) -> int:
@@ -164,7 +165,8 @@ class OrderedRows:
             nodes = places[: ordered.in_order(self._nodes, self._cells, root, self._path, places)].copy()
             cells = np.empty((len(nodes), self.width), np.int64)
             cells[:, : self._lead] = lead
-            cells[:, self._lead :] = self._nodes[nodes, ordered.KEY + self._key :][:, self._back]
+            first = ordered.KEY + self._key
+            cells[:, self._lead :] = self._nodes[nodes, first:-1][:, self._back]
             found.append(cells)
             counts.append(self._nodes[nodes, ordered.COUNT])
         return np.concatenate(found), np.concatenate(counts)
