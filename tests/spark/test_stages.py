@@ -17,6 +17,8 @@ from tests.spark.test_both_runners import CHAIN, STEP, P, Q, S, asked, changes, 
 from tests.spark.test_sharded_algebra import ended, played
 from thalweg.answers import Row
 from thalweg.errors import UnsupportedError, UsageError
+from thalweg.lang import parse
+from thalweg.schema import schema_of
 from thalweg.spark import host, shard_engine
 from thalweg.spark.shard_engine import LogEntry
 from thalweg.testing.algebra import FEATURES, algebra_questions, algebra_streams
@@ -100,6 +102,21 @@ def test_a_query_in_two_stages_gives_the_same_rows_whatever_is_killed(name: str)
         play.batch(payloads_of(job, events[start : start + 9]), fail_after=start % 3, retry=start % 2 == 0)
     assert told(play.rows) == told(pushed(job, events))
     assert len(play.rows) > 0
+    assert job.second is not None
+
+
+@pytest.mark.parametrize("name", ["groups by an expression", "distinct"])
+def test_a_query_under_a_schema_gives_the_same_rows_in_two_stages(name: str) -> None:
+    schema = f"""{Q} <http://www.w3.org/2000/01/rdf-schema#subPropertyOf> {P} .
+        {P} a <http://www.w3.org/2002/07/owl#SymmetricProperty> ."""
+    query = parse(CASES[name]).under(schema_of(schema))
+    job = job_of(query, shards=3)  # type: ignore[arg-type]
+    play, events = Play(job), changes(3)
+    for start in range(0, len(events), 9):
+        new_worker()
+        play.batch(payloads_of(job, events[start : start + 9]))
+    assert told(play.rows) == told(pushed(job, events))
+    assert told(play.rows) != told(pushed(job_of(CASES[name]), events))
     assert job.second is not None
 
 

@@ -89,7 +89,7 @@ def cutting_variables(query: Query, names: Sequence[str]) -> tuple[str, ...]:
 
     None where a second stage would have nothing to do, or all of the work.
     """
-    if query.by_count or query.per_event or query.asks_arrivals or query.schema is not None:
+    if query.by_count or query.per_event or query.asks_arrivals:
         return ()
     plan = plan_of(query)
     operators = list(walk(plan.root))
