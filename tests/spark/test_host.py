@@ -271,7 +271,7 @@ def test_a_checkpoint_of_another_query_is_refused(tmp_path: Path) -> None:
     first, second = job_of(TRIPLES.format(r=10)), job_of(TRIPLES.format(r=20))
     play = Play(first)
     play.batch(chunks_of(first, "http://ex/s", file, piece_bytes=10**6))
-    play.job = second
+    play.plans = [second]
     with pytest.raises(UsageError, match="another query"):
         play.batch(chunks_of(second, "http://ex/s", file, piece_bytes=10**6))
 
