@@ -78,6 +78,8 @@ class Instants:
 
     def add(self, values: Ints, times: Ints) -> None:
         """Takes more of them, in any order."""
+        if not len(times):
+            return
         values, times = np.concatenate([self.values, values]), np.concatenate([self.times, times])
         order = np.lexsort((times, values))
         values, times = values[order], times[order]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.sequences import Atom
+from thalweg.algebra.terms import Var
 from thalweg.errors import LimitError, UsageError, warn
 from thalweg.kernels.store import INSERT
 from thalweg.kernels.times import NO_TIME
@@ -105,12 +106,15 @@ class SequenceView(View):
 
 
 class _Asked:
-    """An atom as a registered [NOW] query, whose solutions come in the columns of the atom."""
+    """An atom as a registered [NOW] query, whose solutions come in the columns of the atom.
 
-    def __init__(self, atom: Atom, view: View, arena: Arena) -> None:
+    Atoms with the same pattern up to the names of variables, such as those of a V shape, are one query: `names` are
+    what this atom calls the columns of its view.
+    """
+
+    def __init__(self, atom: Atom, view: View, names: list[str], arena: Arena) -> None:
         self.view = view
         query = atom.query
-        names = list(shown_variables(query) if query.flat else query.columns)
         self._places = [names.index(name) if name in names else -1 for name in atom.possible]
         fixed = dict(query.fixed) if query.flat else {}
         self._fixed = [
@@ -118,9 +122,8 @@ class _Asked:
             for name, place in zip(atom.possible, self._places, strict=True)
         ]
 
-    def take(self) -> Solutions:
-        """The solutions since the last call, in the order of time."""
-        delta = self.view.poll()
+    def solutions(self, delta: Delta) -> Solutions:
+        """The rows of its view as solutions of the atom, in the order of time."""
         rows = np.empty((len(delta), len(self._places)), np.int64)
         for column, (place, constant) in enumerate(zip(self._places, self._fixed, strict=True)):
             rows[:, column] = delta.ids[:, place] if place >= 0 else constant
@@ -130,6 +133,20 @@ class _Asked:
     def constants(self) -> Ints:
         """The ids of variables that have one value."""
         return np.array(self._fixed, np.int64)
+
+
+def _shape(atom: Atom) -> tuple[object, list[str]] | None:
+    """A basic graph pattern without the names of its variables, and these names; None of any other pattern."""
+    query = atom.query
+    if not query.flat or query.fixed or query.empty is not None:
+        return None
+    numbers = {name: number for number, name in enumerate(query.variables)}
+    shown = [numbers[name] for name in shown_variables(query)]
+    patterns = [
+        tuple(numbers[term.name] if isinstance(term, Var) else term for term in pattern.terms)
+        for pattern in query.patterns
+    ]
+    return (query.sources, tuple(patterns), tuple(sorted(shown))), list(query.variables)
 
 
 class SequenceSet(Streamset):
@@ -153,9 +170,19 @@ class SequenceSet(Streamset):
         assert query.sequence is not None
         view = SequenceView(query, arena, limits)
         self._only = query, view
+        known: dict[object, tuple[View, list[int]]] = {}
         for atom in query.sequence.atoms:
-            inner = self._inner.setdefault(atom.stream, Streamset((atom.stream,)))
-            self._asked[atom.name] = _Asked(atom, inner.add(atom.query, arena, limits), arena)
+            shape = _shape(atom)
+            if shape is not None and shape[0] in known:
+                own, columns = known[shape[0]]
+                names = [shape[1][number] for number in columns]
+            else:
+                inner = self._inner.setdefault(atom.stream, Streamset((atom.stream,)))
+                own = inner.add(atom.query, arena, limits)
+                names = list(shown_variables(atom.query) if atom.query.flat else atom.query.columns)
+                if shape is not None:
+                    known[shape[0]] = own, [shape[1].index(name) for name in names]
+            self._asked[atom.name] = _Asked(atom, own, names, arena)
         return view
 
     @property
@@ -225,7 +252,7 @@ class SequenceSet(Streamset):
         found = self._solutions(feed, rows, bound, intern)
         self.bound = bound
         try:
-            at, matches = view.runs.step(np.unique(rows.time), found, settled)
+            at, matches = view.runs.step(_different(rows.time), found, settled)
         except LimitError as error:
             view.fail(error)
             return
@@ -240,7 +267,12 @@ class SequenceSet(Streamset):
             mine = rows[(feed == number) & (rows.s != 0)] if len(rows) else rows
             inner.push(stream, mine, int(mine.time.max(initial=NO_TIME)), bound)
             inner.run(intern)
-        return {name: asked.take() for name, asked in self._asked.items()}
+        deltas = {id(asked.view): asked.view.poll() for asked in self._distinct()}
+        return {name: asked.solutions(deltas[id(asked.view)]) for name, asked in self._asked.items()}
+
+    def _distinct(self) -> list[_Asked]:
+        """Atoms with different views."""
+        return list({id(asked.view): asked for asked in self._asked.values()}.values())
 
     # Memory
 
@@ -323,3 +355,10 @@ class SequenceSet(Streamset):
         for stream, inner in self._inner.items():
             inner.restore(state["inner"][stream], intern)
         self._sequence_view.restore(state["view"])
+
+
+def _different(times: Ints) -> Ints:
+    """The different times of rows, which are in the order of time."""
+    if not len(times):
+        return times
+    return times[np.concatenate([[True], times[1:] != times[:-1]])]
