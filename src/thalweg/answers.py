@@ -156,6 +156,8 @@ class ContinuousQuery:
         rows are in that order; those of RSTREAM also have their ranks. The query is evaluated from scratch over what
         its windows hold: that is cheap for the keyboard, and dear after each event.
         """
+        if self.query.sequence is not None:
+            raise UsageError("a sequence has matches and no answer at an instant: take its rows with poll()")
         if self.query.per_event:
             raise UsageError(
                 "[NOW] has an answer for each event and none at an instant: take its rows with poll()"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thalweg import Session, explain
-from thalweg.errors import LimitError, QueryError, ThalwegWarning
+from thalweg.errors import LimitError, QueryError, ThalwegWarning, UsageError
 from thalweg.operators import sequence_runs
 
 S = "http://ex/s"
@@ -143,6 +143,18 @@ def test_runs_leave_with_their_window() -> None:
     push(session, 201, ":i199 :q 1 .")
     session.finish()
     assert times(asked) == [201]
+
+
+def test_a_sequence_has_no_answer_at_an_instant_and_can_be_unregistered() -> None:
+    session = Session()
+    asked = session.register(query())
+    push(session, 1, ":i :p 1 .")
+    with pytest.raises(UsageError, match="a sequence has matches"):
+        asked.answer()
+    session.unregister(asked)
+    push(session, 2, ":i :q 1 .")
+    session.finish()
+    assert not session.queries
 
 
 def test_a_late_event_changes_nothing() -> None:
