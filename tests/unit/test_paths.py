@@ -160,6 +160,19 @@ def test_a_path_with_too_many_pairs_ends_its_query_and_no_other(window: str) -> 
     push(session, 31, "apb")
 
 
+@pytest.mark.soak
+def test_ten_thousand_connected_nodes_end_their_query_at_the_default_limit_and_no_other() -> None:
+    """Through one node in the middle: as many pairs as a clique has, of few triples."""
+    session = tw.Session(max_pending=None)
+    wide, narrow = asked(session, "?x :p+ ?y", ""), asked(session, "<http://ex/0> :p+ ?y", "")
+    lines = "<http://ex/{0}> <http://ex/p> <http://ex/hub> .\n<http://ex/hub> <http://ex/p> <http://ex/{0}> ."
+    with pytest.warns(tw.ThalwegWarning, match="connects more than 10,000,000 pairs"):
+        session.push(S, at=1, graph="\n".join(map(lines.format, range(10_000))))
+    with pytest.raises(tw.LimitError):
+        wide.poll()
+    assert len(narrow.poll()) == 10_001
+
+
 def test_what_reads_a_stream_that_is_derived_from_an_ended_query_does_not_go_on_without_it() -> None:
     session = tw.Session(max_path_pairs=50)
     session.register(

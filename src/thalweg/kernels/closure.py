@@ -24,8 +24,9 @@ from thalweg.kernels.hashing import mixed
 # roots use the node (below 0: it is free); how often it is asked for as a root.
 NODE_OUT, NODE_IN, NODE_ENTRIES, NODE_ROOT, NODE_USES, NODE_ASKED = range(6)
 NODE_CELLS = 6
-EDGE_FROM, EDGE_TO, EDGE_COUNT, EDGE_NEXT_OUT, EDGE_LAST_OUT, EDGE_NEXT_IN, EDGE_LAST_IN = range(7)
-EDGE_CELLS = 7
+# The count has 64 bits, in two cells: a step of a path inside has as many copies as it has ways.
+EDGE_FROM, EDGE_TO, EDGE_COUNT, EDGE_NEXT_OUT, EDGE_LAST_OUT, EDGE_NEXT_IN, EDGE_LAST_IN, EDGE_MORE = range(8)
+EDGE_CELLS = 8
 # Root and node; parent, first child and neighbours among the children of the parent; neighbours among the entries of
 # the node.
 ENTRY_ROOT, ENTRY_NODE, ENTRY_PARENT, ENTRY_CHILD, ENTRY_NEXT, ENTRY_LAST, ENTRY_AFTER, ENTRY_BEFORE = range(
@@ -220,12 +221,13 @@ def _count_edge(slots, edges, nodes, marks, u, v, weight):
         slots[slot] = edge
         edges[edge, EDGE_FROM] = u
         edges[edge, EDGE_TO] = v
-        edges[edge, EDGE_COUNT] = 0
+        edges[edge, EDGE_COUNT] = edges[edge, EDGE_MORE] = 0
         nodes[u, NODE_USES] += 1
         nodes[v, NODE_USES] += 1
-    before = np.int64(edges[edge, EDGE_COUNT])
+    before = np.int64(edges[edge, EDGE_MORE]) << 32 | np.int64(edges[edge, EDGE_COUNT]) & 0xFFFF_FFFF
     after = before + weight
-    edges[edge, EDGE_COUNT] = after
+    edges[edge, EDGE_COUNT] = np.int32(after & 0xFFFF_FFFF)
+    edges[edge, EDGE_MORE] = np.int32(after >> 32)
     result = np.int64(_TOUCHED)
     if before <= 0 and after > 0:
         _link(edges, nodes, edge, EDGE_FROM, NODE_OUT, EDGE_NEXT_OUT, EDGE_LAST_OUT)

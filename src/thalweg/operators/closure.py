@@ -162,7 +162,8 @@ class ClosureRows:
         edges = self._edges[: self._marks[kernel.USED_EDGES]]
         edges = edges[edges[:, kernel.EDGE_FROM] >= 0]
         begin, end = self._keys[edges[:, kernel.EDGE_FROM]], self._keys[edges[:, kernel.EDGE_TO]]
-        return np.concatenate([begin, end[:, -1:]], axis=1), edges[:, kernel.EDGE_COUNT].astype(np.int64)
+        low, high = (edges[:, cell].astype(np.int64) for cell in (kernel.EDGE_COUNT, kernel.EDGE_MORE))
+        return np.concatenate([begin, end[:, -1:]], axis=1), high << 32 | low & 0xFFFF_FFFF
 
     def _asked_roots(self) -> tuple[Ints, Ints]:
         """The roots that are asked for, and how often each is."""

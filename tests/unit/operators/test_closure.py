@@ -121,3 +121,19 @@ def test_more_pairs_than_the_limit_are_an_error_and_as_many_are_none() -> None:
     assert len(ClosureRows(most=100).step(changes(clique))) == 100
     with pytest.raises(LimitError, match="more than 99 pairs of terms"):
         ClosureRows(most=99).step(changes(clique))
+
+
+def test_a_step_with_more_copies_than_32_bits_count_goes_with_the_last_of_them() -> None:
+    many = 3 * 2**40 + 5
+    pairs = Pairs(ClosureRows())
+    pairs.step([(0, many, (1, 2)), (0, 1, (2, 3))])
+    pairs.step([(1, -(2**32), (1, 2)), (2, 2**31, (1, 2))])
+    assert pairs.there == {(1, 2), (2, 3), (1, 3)}
+    state = pairs.operator.state()
+    pairs.operator = ClosureRows()
+    pairs.operator.restore(state)
+    left = many - 2**32 + 2**31
+    pairs.step([(3, 1 - left, (1, 2))])
+    assert (1, 3) in pairs.there
+    pairs.step([(4, -1, (1, 2))])
+    assert pairs.there == {(2, 3)}

@@ -199,6 +199,27 @@ def test_a_concatenation_that_is_too_long_warns_and_other_columns_and_queries_go
     assert len(other.poll()) == 4
 
 
+@pytest.mark.soak
+def test_a_concatenation_of_a_hundred_megabytes_has_no_value_and_what_is_left_of_it_has_one_again() -> None:
+    session = tw.Session()
+    where = f"FROM STREAM <{STREAM}> [RANGE 100s] WHERE {{ ?s <http://ex/p> ?o }}"
+    long = session.register(f"SELECT (GROUP_CONCAT(?o; SEPARATOR='') AS ?all) (COUNT(?o) AS ?n) {where}")
+    other = session.register(f"SELECT ?s {where}")
+    graphs = [f'<http://ex/{k}> <http://ex/p> "{k:02}{"x" * 1_000_000}" .' for k in range(100)]
+    for k, graph in enumerate(graphs[:16]):
+        session.push(STREAM, at=1000 * k, graph=graph)
+    with pytest.warns(tw.ThalwegWarning, match="GROUP_CONCAT has more than 16,777,216 characters"):
+        session.push(STREAM, at=16_000, graph=graphs[16])
+    for k, graph in enumerate(graphs[17:], 17):
+        session.push(STREAM, at=1000 * k, graph=graph)
+    sizes = [len(row["all"]) - 2 if "all" in row.bindings else None for row in long.poll() if row.op == "+"]
+    assert sizes == [1_000_002 * k for k in range(1, 17)] + [None] * 84
+    assert len(other.poll()) == 100
+    session.advance(190_000)
+    [row] = long.answer()
+    assert len(row["all"]) - 2 == 9 * 1_000_002
+
+
 @pytest.mark.parametrize("many", [20_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
 def test_groups_come_and_go_and_their_memory_with_them(many: int) -> None:
     arena = Arena()
