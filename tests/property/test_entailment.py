@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness import Feed, arrivals, feed
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
+import thalweg as tw
 from thalweg.testing import entailment as judge
 from thalweg.testing.entailment import ClosedOracle
 from thalweg.testing.snapshot import Event, Oracle, Question, Triple
 from thalweg.testing.strategies import (
+    PREDICATES,
     STREAMS,
     any_questions,
     any_windows,
@@ -149,3 +151,21 @@ def test_a_query_that_comes_in_mid_stream_sees_the_closure_of_what_comes_from_th
     feed(run, events, data.draw, between)
     for emitted, oracle in zip(run.emitted, oracles, strict=False):
         emitted.check_sums(oracle)
+
+
+@given(st.data())
+def test_chains_of_transitive_properties_are_triples(data: st.DataObject) -> None:
+    rules = [*judge.ALL_RULES, "transitive"]
+    schema = data.draw(schemas(transitive=True, about_types=False))
+    transitive = [PREDICATES[0], judge.A, judge.TRANSITIVE]
+    schema = [*schema, (transitive[0], transitive[1], transitive[2])]
+    events = data.draw(streams(deletes=True, max_events=12, made=typed_triples()))
+    asked = questions(closed_events(schema, events), max_patterns=3, max_blocks=2)
+    question = data.draw(asked.filter(lambda one: "?p " not in one.text()))
+    run = Feed([])
+    try:
+        run.register(question, schema=text_of(schema), rules=rules)
+    except tw.UnsupportedError:
+        reject()
+    feed(run, data.draw(arrivals(events)), data.draw)
+    run.emitted[0].check_sums(ClosedOracle(question, events, schema, rules))

@@ -26,6 +26,7 @@ from thalweg.algebra.nodes import (
 from thalweg.algebra.scope import scope_of
 from thalweg.algebra.sequences import Sequence
 from thalweg.algebra.terms import Const, Pattern
+from thalweg.algebra.transitive import with_chains
 from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Static, Unbounded, Window
 from thalweg.deep import deeply
 from thalweg.errors import UnsupportedError
@@ -266,7 +267,8 @@ class Query:
         if sequence is not None:  # each atom is asked of one event: that is what is closed
             atoms = tuple(replace(atom, query=atom.query.under(schema)) for atom in sequence.atoms)
             sequence = replace(sequence, atoms=atoms)
-        return replace(self, sources=tuple(sources), sequence=sequence)
+        root = self.recursing(lambda: with_chains(self.root, schema)) if schema.transitive else self.root
+        return replace(self, sources=tuple(sources), root=root, sequence=sequence)
 
     @cached_property
     def schema(self) -> Schema | None:

@@ -117,6 +117,25 @@ class Schema:
                 found.setdefault(("c", one), []).append(("c", c))
         return found
 
+    def led_to(self, p: str) -> frozenset[str]:
+        """The properties that the triples of a property lead to, beside itself."""
+        return frozenset(q for q, _ in self._led_to(p)) - {p}
+
+    def swaps_to(self, p: str | None) -> bool:
+        """Whether some property leads to a property with its ends swapped."""
+        return any((p, True) in self._led_to(q) for q in self.links)
+
+    def _led_to(self, p: str) -> set[tuple[str, bool]]:
+        found, pending = {(p, False)}, [(p, False)]
+        while pending:
+            q, swapped = pending.pop()
+            for kind, target in self.links.get(q, ()):
+                one = (target, swapped != (kind == SWAPPED))
+                if kind in (SAME, SWAPPED) and one not in found:
+                    found.add(one)
+                    pending.append(one)
+        return found
+
     @property
     def size(self) -> int:
         """How many links there are."""

@@ -55,6 +55,8 @@ class Expansion:
         classes[:, :2] = ids[classes[:, :2]]
         self._properties = _table(properties, keyed=False)
         self._classes = _table(classes, keyed=True)
+        chained = [p.encode() for p in sorted(network.schema.transitive) if p in network.reads]
+        self._chained = arena.intern_all(chained)
         self._aside: dict[tuple[int, int, int], list[list[int]]] = {}
 
     def _cells(self, form: Form) -> list[int]:
@@ -102,6 +104,8 @@ class Expansion:
             return made
         places = np.flatnonzero(turned)
         literal = self.arena.initials(made[subject, places]) == _LITERAL
+        if len(self._chained):  # paths lead over literals, too
+            literal &= ~np.isin(made[subject + 1, places], self._chained)
         if not literal.any():
             return made
         kept = np.ones(made.shape[1], np.bool_)
@@ -134,7 +138,7 @@ class Expansion:
     def live_ids(self) -> Ints:
         """The ids of the table."""
         aside = {*self._names.values(), *(id for key in self._aside for id in key)}
-        return np.concatenate([self._ids, np.array(sorted(aside), np.int64)])
+        return np.concatenate([self._ids, self._chained, np.array(sorted(aside), np.int64)])
 
     @property
     def nbytes(self) -> int:
