@@ -273,8 +273,9 @@ class Query:
     @cached_property
     def schema(self) -> Schema | None:
         """The schema under which the graphs that the query sees are closed."""
-        found = (source.window.schema for source in self.sources if isinstance(source.window, Entailed))
-        return next(found, None)
+        windows = (source.window for source in self.sources)
+        found = (window.schema for window in windows if isinstance(window, Entailed | Static))
+        return next((schema for schema in found if schema is not None), None)
 
     @cached_property
     def reports_empty(self) -> bool:

@@ -136,8 +136,8 @@ class Shares:
                 if own:
                     constants = dict.fromkeys(query.patterns[k].constants for k in own)
                     parts.append(Part(tuple(constants), tuple(coordinates.values())))
-            assert isinstance(source.window, Entailed)
-            sources[place] = replace(source, window=replace(source.window, parts=tuple(parts)))
+            if isinstance(source.window, Entailed):
+                sources[place] = replace(source, window=replace(source.window, parts=tuple(parts)))
         return replace(divided, sources=tuple(sources))
 
     def _by_channels(self, query: Query) -> Query:
