@@ -69,15 +69,22 @@ class Case:
         return self.name.partition("/")[0]
 
     @property
+    def names_graphs(self) -> bool:
+        """Whether the query itself says which graphs it reads: they are static data."""
+        return re.search(r"\bFROM\b", self.text) is not None
+
+    @property
     def streams(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Each stream with its triples: the default graph's, and one for each named graph."""
+        """Each stream with its triples: the default graph's, and one for each named graph that is no static data."""
+        if self.names_graphs:
+            return [(STREAM, self.data)]
         named = [(f"http://w3c/named/{number}", lines) for number, (_, lines) in enumerate(self.graphs)]
         return [(STREAM, self.data), *named]
 
     @property
     def asked(self) -> str:
         """The query as it is registered: unchanged, or with a window clause for each named graph."""
-        if not self.graphs or re.search(r"\bFROM\b", self.text):
+        if not self.graphs or self.names_graphs:
             return self.text
         clauses = [f"FROM STREAM <{STREAM}>"]
         for (name, _), (stream, _) in zip(self.graphs, self.streams[1:], strict=True):
@@ -267,6 +274,9 @@ def play(case: Case, query: object, way: str) -> Bag:
     """The answer at the end of one way to give the data; the same each time."""
     chance = random.Random(f"{case.name} {way}")
     session = tw.Session(blank_nodes="stable", max_pending=None)
+    if case.names_graphs:
+        for name, lines in case.graphs:
+            session.load("".join(lines), graph=name, format="nt")
     log = _Log(session.register(query))  # type: ignore[arg-type]
     time = 0
     for stream, op, lines in _events(case, way, chance):
