@@ -57,7 +57,7 @@ def bench(
     suite: Annotated[
         str,
         typer.Argument(
-            metavar="[SUITE]", help="lubm, read, seas, taxi, snb, dynamic, algebra, memory or spark."
+            metavar="[SUITE]", help="lubm, read, seas, taxi, snb, dynamic, algebra, stock, memory or spark."
         ),
     ] = "lubm",
     data: Annotated[

@@ -9,7 +9,20 @@ from pathlib import Path
 import pytest
 
 from thalweg import bench
-from thalweg.bench import algebra, dynamic, hub, many, memory, read, reevaluation, seas, snb, spark, taxi
+from thalweg.bench import (
+    algebra,
+    dynamic,
+    hub,
+    many,
+    memory,
+    read,
+    reevaluation,
+    seas,
+    snb,
+    spark,
+    stock,
+    taxi,
+)
 from thalweg.bench.report import Report
 from thalweg.errors import UsageError
 
@@ -20,6 +33,7 @@ TINY = {
         snb.run,
         snb.Sizes(triples=6_000, events=(100, 1000), widths=(100, 1000), tail=2_000, rival=1000, repeat=1),
     ),
+    "stock": (stock.run, stock.Sizes(events=400, widths=(10, 20), batch=100, repeat=1)),
     "read": (read.run, read.Sizes(triples=2_000)),
     "spark": (spark.run, spark.Sizes(windows=(1_000, 10_000))),
     "memory": (memory.run, memory.Sizes(triples=8_000, window=2_000, new_terms=60_000, small=1_000)),
@@ -47,6 +61,7 @@ GROUPS = {
     "seas": {"sliding window", "sliding window, 20 triples an event", "events"},
     "taxi": {"per event", "latency"},
     "snb": {"large events", "sliding window"},
+    "stock": {"1 company", "100 companies"},
     "memory": {"bytes", "ever new terms"},
     "read": {
         *(sample.format for sample in read.SAMPLES),
@@ -114,7 +129,7 @@ def test_real_rows_are_read_where_they_are_given(tmp_path: Path) -> None:
 
 def test_every_suite_can_be_called_by_its_name() -> None:
     assert sorted(bench.suites()) == [
-        *("algebra", "dynamic", "lubm", "memory", "read", "seas", "snb", "spark", "taxi"),
+        *("algebra", "dynamic", "lubm", "memory", "read", "seas", "snb", "spark", "stock", "taxi"),
     ]
     with pytest.raises(UsageError, match="seas"):
         bench.run("nothing")
