@@ -93,7 +93,9 @@ CASES = {
 ON_SPARK = ["groups by an expression", *(pytest.param(name, marks=pytest.mark.soak) for name in CASES)]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.soak if k % 2 else ()) for k, name in enumerate(CASES)]
+)
 def test_a_query_in_two_stages_gives_the_same_rows_whatever_is_killed(name: str) -> None:
     job = job_of(CASES[name], shards=3)
     play, events = Play(job), changes(3)
@@ -136,6 +138,7 @@ def test_a_state_of_another_plan_or_format_is_refused_in_both_stages(monkeypatch
         play.batch(payloads_of(job, events))
 
 
+@pytest.mark.soak
 def test_the_log_of_the_second_stage_follows_its_state_and_not_the_stream() -> None:
     """A window of a few events: the changes of the others have no effect any more."""
     with pytest.MonkeyPatch.context() as patch:
