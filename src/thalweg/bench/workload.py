@@ -25,6 +25,7 @@ from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.ntriples import LineReader
 from thalweg.rdf.prune import Prune
+from thalweg.static.data import StaticData
 from thalweg.testing.generate import lubm, write
 
 Ints = NDArray[np.int64]
@@ -127,10 +128,10 @@ class Encoded:
         return len(self.s)
 
     def session(
-        self, texts: Iterable[str], strategy: Strategy = "incremental"
+        self, texts: Iterable[str], strategy: Strategy = "incremental", static: StaticData | None = None
     ) -> tuple[Session, list[ContinuousQuery]]:
         """A session with queries, over this arena; kernels are compiled and the arena is tidy."""
-        session = Session(arena=self.arena, strategy=strategy)
+        session = Session(arena=self.arena, strategy=strategy, static=static)
         session.keep(lambda: self._ids)
         queries = [session.register(text) for text in texts]
         session.push_events(EventBatch.empty(STREAM))
@@ -190,6 +191,7 @@ class Encoded:
         per_event: int = 1,
         end: int | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        static: StaticData | None = None,
     ) -> Cost:
         """The cost of the last `tail` triples after `warm` others that fill the windows.
 
@@ -198,7 +200,7 @@ class Encoded:
         end = len(self) if end is None else end
         start = max(0, end - tail - warm) // per_event * per_event
         middle = max(0, end - tail) // per_event * per_event
-        session, queries = self.session(texts)
+        session, queries = self.session(texts, static=static)
         for batch in self.batches(start, middle, per_event):
             session.push_events(batch)
             for query in queries:
