@@ -214,13 +214,19 @@ def match(
                         ss[ahead], ps[ahead], os[ahead], first, load64(wild, first), table, last, slot
                     )
                     if load64(slot, LOOKAHEAD_COUNT) != 0:
+                        target = all_stores + first * (8 * FIELDS)
                         prefetch_entries(
-                            all_stores + first * (8 * FIELDS),
+                            target,
                             load64(slot, LOOKAHEAD_INDEXES) | 1,
                             ss[ahead],
                             ps[ahead],
                             os[ahead],
                         )
+                        base = load64(target, BASE)
+                        if base != 0:  # the arrival is looked up there
+                            prefetch_entries(
+                                all_stores + (base - 1) * (8 * FIELDS), 1, ss[ahead], ps[ahead], os[ahead]
+                            )
                 ahead += 1
             if f > 0:
                 dispatch_triple(s, p, o, store, load64(wild, store), table, last, lookahead)
