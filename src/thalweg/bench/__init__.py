@@ -11,11 +11,24 @@ from thalweg.errors import UsageError
 
 def suites() -> dict[str, Callable[..., Report]]:
     """The suites by name."""
-    from thalweg.bench import algebra, dynamic, lubm, memory, read, seas, snb, spark, static, stock, taxi
+    from thalweg.bench import (
+        algebra,
+        dynamic,
+        lubm,
+        memory,
+        offers,
+        read,
+        seas,
+        snb,
+        spark,
+        static,
+        stock,
+        taxi,
+    )
 
     return {
         module.__name__.rsplit(".", 1)[1]: module.run
-        for module in (lubm, read, seas, taxi, snb, dynamic, algebra, stock, memory, static, spark)
+        for module in (lubm, read, seas, taxi, snb, dynamic, algebra, offers, stock, memory, static, spark)
     }
 
 

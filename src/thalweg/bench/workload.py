@@ -124,6 +124,14 @@ class Encoded:
         other.s, other.p, other.o, other.op = s, p, o, op
         return other
 
+    def with_objects(self, o: Ints) -> Encoded:
+        """The same triples with other objects, of the same arena."""
+        return self._with(self.s, self.p, o, self.op)
+
+    def ids(self) -> list[Ints]:
+        """The ids that are in use, for `Session.keep`."""
+        return self._ids
+
     def __len__(self) -> int:
         return len(self.s)
 

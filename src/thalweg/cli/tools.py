@@ -57,7 +57,8 @@ def bench(
     suite: Annotated[
         str,
         typer.Argument(
-            metavar="[SUITE]", help="lubm, read, seas, taxi, snb, dynamic, algebra, stock, memory or spark."
+            metavar="[SUITE]",
+            help="lubm, read, seas, taxi, snb, dynamic, algebra, offers, stock, memory or spark.",
         ),
     ] = "lubm",
     data: Annotated[

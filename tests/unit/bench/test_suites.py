@@ -129,7 +129,20 @@ def test_real_rows_are_read_where_they_are_given(tmp_path: Path) -> None:
 
 def test_every_suite_can_be_called_by_its_name() -> None:
     assert sorted(bench.suites()) == [
-        *("algebra", "dynamic", "lubm", "memory", "read", "seas", "snb", "spark", "static", "stock", "taxi"),
+        *(
+            "algebra",
+            "dynamic",
+            "lubm",
+            "memory",
+            "offers",
+            "read",
+            "seas",
+            "snb",
+            "spark",
+            "static",
+            "stock",
+            "taxi",
+        ),
     ]
     with pytest.raises(UsageError, match="seas"):
         bench.run("nothing")
