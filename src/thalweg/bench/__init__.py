@@ -28,7 +28,21 @@ def suites() -> dict[str, Callable[..., Report]]:
 
     return {
         module.__name__.rsplit(".", 1)[1]: module.run
-        for module in (lubm, read, seas, taxi, snb, dynamic, algebra, offers, stock, memory, static, spark)
+        for module in (
+            lubm,
+            read,
+            seas,
+            taxi,
+            snb,
+            dynamic,
+            algebra,
+            offers,
+            stock,
+            memory,
+            offers,
+            static,
+            spark,
+        )
     }
 
 
