@@ -26,7 +26,7 @@ from thalweg.arguments import (
     under_schema,
 )
 from thalweg.compaction import Compaction
-from thalweg.errors import UsageError, warn
+from thalweg.errors import UnsupportedError, UsageError, warn
 from thalweg.instants import Time
 from thalweg.kernels.store import DELETE, FOREVER, INSERT
 from thalweg.operators.derived import DerivedStreams
@@ -278,6 +278,10 @@ class Session:
         """The streamset for a query: shared with others as far as the law allows it."""
         streams, strategy = tuple(sorted(query.streams)), self.options.strategy
         if query.sequence is not None:
+            if DEFAULT_GRAPH in self._static:
+                raise UnsupportedError(
+                    "a sequence does not see static data yet, and this session has a default graph"
+                )
             return self._begun(SequenceSet(streams))
         # [NOW] is the content of one event: none of those that have come is.
         if start == "now" or query.per_event:
@@ -325,6 +329,8 @@ class Session:
 
     def _check_coming(self, names: Collection[str]) -> None:
         """Refuses graphs that registered queries ask for, and that were not there when these were read."""
+        if DEFAULT_GRAPH in names and any(one.query.sequence is not None for one in self._queries):
+            raise UsageError("a sequence does not see static data yet: load them in another session")
         coming = set(names) - {DEFAULT_GRAPH, *self._static.names}
         for registered in self._queries:
             unknown = registered.query.unknown_graphs

@@ -194,6 +194,17 @@ def test_atoms_see_what_follows_from_an_event_under_a_schema() -> None:
     assert times(plain) == []
 
 
+def test_a_default_graph_of_static_data_is_refused_beside_a_sequence() -> None:
+    session = Session()
+    session.register(query())
+    with pytest.raises(UsageError, match="does not see static data yet"):
+        session.load("<http://ex/i> <http://ex/q> 7 .")
+    loaded = Session()
+    loaded.load("<http://ex/i> <http://ex/q> 7 .")
+    with pytest.raises(QueryError, match="does not see static data yet"):
+        loaded.register(query())
+
+
 def test_explain_prints_and_draws_the_automaton() -> None:
     text = query("A , (B <> A)+ ; N! , B?")
     page = explain(text)
