@@ -93,6 +93,13 @@ _MAPPING = """
 mappings: {m: {s: "urn:x:$(a)", po: [["urn:x:p", $(a)]]}}
 event: {time: $(t), format: epoch-s}
 """
+_SCHEMA = """@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
+<urn:p> rdfs:subPropertyOf <urn:q> ; rdfs:domain <urn:C> . <urn:C> rdfs:subClassOf <urn:D> .
+<urn:q> owl:inverseOf <urn:r> ."""
+_CLOSED = "SELECT * FROM STREAM <urn:s> {window} {{ ?x a <urn:D> . ?y <urn:r> ?x }}"
+_SEQUENCE = """SELECT * WITHIN 5s FROM STREAM S <urn:s> WHERE { SEQ (A; B+, C; N!; A)
+DEFINE GPM A ON S { ?x <urn:p> ?y } DEFINE GPM B ON S { ?y <urn:p> ?z } DEFINE GPM C ON S { ?z <urn:p> ?x }
+DEFINE GPM N ON S { ?x <urn:n> ?y } }"""
 _BODIES = (
     "?x <urn:p> ?y . ?y <urn:p> ?z . ?z <urn:p> ?x",
     "?x <urn:p> ?y . ?x ?q <urn:a> . ?u <urn:p> ?u",
@@ -154,7 +161,32 @@ def main() -> None:
         rows.write_text('t,a\n1,"b"\n', encoding="utf-8")
         mapped = RunOptions(mapping=Mapping(_MAPPING))
         list(read_events([rows], "urn:s", Arena(), Prune.everything(), mapped))
+    _closures_and_sequences(triples[:4])
     print(f"Kernels are ready ({time.monotonic() - begin:.0f} s).")
+
+
+def _closures_and_sequences(triples: list[str]) -> None:
+    """Schemas, static data and sequences, with deletes."""
+    from thalweg.engine import Session
+
+    session = Session()
+    session.load("".join(triples), format="nt")
+    asked = [
+        session.register(_CLOSED.format(window=window), schema=schema)
+        for window in ("[RANGE 1s]", "[NOW]", "[ELEMENTS 3]")
+        for schema in (_SCHEMA, None)
+    ]
+    for at, triple in enumerate(triples, 1):
+        session.push("urn:s", at=at, graph=triple)
+    session.push("urn:s", at=9, graph=triples[0], op="delete")
+    session.finish(drain=True)
+    events = Session()
+    asked.append(events.register(_SEQUENCE))
+    for at, triple in enumerate(triples * 2, 1):
+        events.push("urn:s", at=at, graph=triple)
+    events.finish(drain=True)
+    for query in asked:
+        query.poll()
 
 
 if __name__ == "__main__":

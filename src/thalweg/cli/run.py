@@ -218,8 +218,15 @@ def run(
     for option, value in others.items():
         if value is not None and on is not Runner.SPARK:
             raise UsageError(f"{option} is for --on spark")
-    for option, set_ in {"--speedup": speedup is not None, "--loop": loop != 1, "--arrival": arrival}.items():
-        if set_ and on is Runner.SPARK:
+    here = {
+        "--speedup": speedup is not None,
+        "--loop": loop != 1,
+        "--arrival": arrival,
+        "--static": bool(static),
+        "--static-cache": static_cache is not None,
+    }
+    for option, is_set in here.items():
+        if is_set and on is Runner.SPARK:
             raise UsageError(f"{option} is for runs in this process")
     if STDIN in inputs.values() and STDIN in (query, *(derive or ())):
         raise UsageError("the query and a stream cannot both be read from the standard input")

@@ -58,7 +58,7 @@ def bench(
         str,
         typer.Argument(
             metavar="[SUITE]",
-            help="lubm, read, seas, taxi, snb, dynamic, algebra, offers, stock, memory or spark.",
+            help="lubm, read, seas, taxi, snb, dynamic, algebra, offers, static, stock, memory or spark.",
         ),
     ] = "lubm",
     data: Annotated[
