@@ -20,6 +20,7 @@ WANTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sources", ["default", "named", "now"])
 def test_the_judges_agree_on_queries_of_which_most_have_answers_that_change(sources: str) -> None:
     counts: Counter[str] = Counter()

@@ -252,6 +252,7 @@ def changes(seed: int) -> list[Event]:
     return [*events, Event(S, at + 10**6, (("<http://ex/a>", "<http://ex/unwanted>", "<http://ex/b>"),))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shards"),
     [
@@ -289,6 +290,7 @@ def patch_of(events: Iterable[Event]) -> str:
     return "".join(f'H time "{show_instant(event.time)}" .\nTX .\n{text}TC .\n' for event, text in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize(
     "name", ["star", "triangle", "dynamic graph", "by count", "each event", "minus", "graph"]

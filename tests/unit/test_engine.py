@@ -310,6 +310,7 @@ def test_times_far_away_and_before_the_epoch_are_times_like_others(at):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_an_event_of_a_million_triples_is_one_event():
     session = tw.Session()
     query = session.register(select("?x :p ?y . ?y :q ?z", window="[NOW]"))
@@ -356,6 +357,7 @@ def test_memory_is_reported_by_purpose():
     assert session.nbytes == sum(memory[part] for part in ("windows", "answers", "output", "terms"))
 
 
+@pytest.mark.slow
 def test_the_memory_of_operators_is_reported_by_their_names():
     session = tw.Session()
     body = "?x :p ?y OPTIONAL { ?y :q ?z } FILTER(!BOUND(?z) || STRLEN(STR(?z)) > 2)"

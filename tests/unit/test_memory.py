@@ -12,6 +12,7 @@ from thalweg import Session
 from thalweg.answers import ContinuousQuery
 from thalweg.rdf.events import EventBatch, Rows
 
+pytestmark = pytest.mark.slow
 STREAM = "urn:s"
 BURST = 24_000
 FEW = 320 * 1024  # bytes of a part of an idle session: small tables, or the buffer for solutions

@@ -45,6 +45,7 @@ def errors() -> dict[str, str | None]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("checked")
 @pytest.mark.parametrize("bug", [bug.__name__ for bug in BUGS])
 def test_the_checked_build_finds(bug: str, errors: dict[str, str | None]) -> None:

@@ -448,6 +448,7 @@ def test_memory_that_nothing_needs_is_given_back(case: Case, history: list[Signe
     assert operator.held == 0
 
 
+@pytest.mark.slow
 @cases
 @pytest.mark.parametrize("batch", [1, 50, 3000])
 def test_thousands_of_rows_come_and_go_in_batches_of_any_size(case: Case, batch: int) -> None:
