@@ -310,7 +310,6 @@ def test_times_far_away_and_before_the_epoch_are_times_like_others(at):
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_an_event_of_a_million_triples_is_one_event():
     session = tw.Session()
     query = session.register(select("?x :p ?y . ?y :q ?z", window="[NOW]"))
