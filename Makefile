@@ -22,7 +22,7 @@ help:
 	@echo "make test    set up .venv and run all tests (those on Spark are skipped, with a message, if Java is missing)"
 	@echo "make soak    run the long tests that make test leaves out: kills, brokers, searches"
 	@echo "make checked run a part of the tests with the checked build of the kernels: a bad address is an error, not a crash"
-	@echo "make quick   run the tests without Spark and without the slow ones: below two minutes"
+	@echo "make quick   run the tests outside of tests/spark, without the slow ones: below two minutes"
 	@echo "make check   run ruff, ruff format and mypy"
 	@echo "make bench   run 'thalweg bench lubm'; another suite: make bench SUITE=dynamic"
 	@echo "make docs    run the examples of README.md and docs/, and check their links"
@@ -72,7 +72,7 @@ checked: $(READY)
 	@THALWEG_CHECKED=1 THALWEG_HYPOTHESIS=quick $(PYTEST) -m "not spark and not soak" $(CHECKED_TESTS) $(ARGS)
 
 quick: $(WARM)
-	@THALWEG_HYPOTHESIS=quick $(PYTEST) -m "not spark and not slow and not soak" $(ARGS)
+	@THALWEG_HYPOTHESIS=quick $(PYTEST) -m "not spark and not slow and not soak" --ignore=tests/spark $(ARGS)
 
 check: $(READY)
 	@$(BIN)/ruff check .
