@@ -26,12 +26,21 @@ from thalweg.testing.strategies import MS, OPERATORS, STREAMS, any_windows
 ONE = '"1"^^<http://www.w3.org/2001/XMLSchema#integer>'
 
 
-def check(emitted: Emitted, question: AlgebraQuestion, events: Sequence[Event]) -> None:
-    """Whichever law the question asks for; a query that the judges cannot decide is none."""
-    oracle = AlgebraOracle(question, events)
-    # A stream that no pattern reads is none of the query's.
+def first_of(emitted: Emitted, events: Sequence[Event]) -> int:
+    """The first instant of a query; a stream that no pattern reads is none of its own."""
     times = [e.time for e in events if e.stream in emitted.query.query.streams]
-    oracle.first = min([*times, emitted.opened])
+    return min([*times, emitted.opened])
+
+
+def check(emitted: Emitted, question: AlgebraQuestion, events: Sequence[Event]) -> None:
+    """Whichever law the question asks for, over events alone."""
+    oracle = AlgebraOracle(question, events)
+    oracle.first = first_of(emitted, events)
+    check_law(emitted, question, oracle)
+
+
+def check_law(emitted: Emitted, question: AlgebraQuestion, oracle: AlgebraOracle) -> None:
+    """Whichever law the question asks for; a query that the judges cannot decide is none."""
     if emitted.query.query.ranked:
         check_ranks(emitted)
     try:

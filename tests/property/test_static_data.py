@@ -10,13 +10,11 @@ import pytest
 from harness import NEVER, Emitted, Feed, arrivals, feed
 from hypothesis import given, reject
 from hypothesis import strategies as st
-from test_algebra import REFUSED, check_events, check_ranks, check_reports, check_sums
+from test_algebra import REFUSED, check_law, first_of
 
 import thalweg as tw
 from thalweg.testing.algebra import FEATURES, FORMS, algebra_questions, algebra_streams, algebra_triples
 from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, Load, Source
-from thalweg.testing.judge import TooLargeError
-from thalweg.testing.judge_expressions import UndecidedError
 from thalweg.testing.snapshot import Event, Now, Range, Triple, Unbounded
 from thalweg.testing.strategies import OPERATORS, any_windows
 
@@ -53,21 +51,10 @@ class StaticFeed(Feed):
 
 def check(given_: StaticFeed, emitted: Emitted, events: Sequence[Event]) -> None:
     question: AlgebraQuestion = emitted.question  # type: ignore[assignment]
-    times = [e.time for e in events if e.stream in emitted.query.query.streams]
-    first = min([*times, emitted.opened])
+    first = first_of(emitted, events)
     oracle = AlgebraOracle(question, events, static=given_.loads_of(emitted, first))
     oracle.first = first
-    if emitted.query.query.ranked:
-        check_ranks(emitted)
-    try:
-        if question.per_event:
-            check_events(emitted, oracle)
-        elif question.operator:
-            check_reports(emitted, oracle)
-        else:
-            check_sums(emitted, oracle)
-    except (TooLargeError, UndecidedError):
-        reject()
+    check_law(emitted, question, oracle)
 
 
 def run(data: st.DataObject, *, reload: bool = False, restart: bool = False, **asked: Any) -> None:

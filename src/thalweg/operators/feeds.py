@@ -133,6 +133,8 @@ class OwnFeeds:
     @property
     def absent(self) -> int:
         """How many deletes found nothing to delete in windows that are closed under a schema."""
+        if not self._own:  # asked before and after every push
+            return 0
         return sum(made.absent for made in self._own if isinstance(made, Entailment))
 
     @property

@@ -383,8 +383,8 @@ class Streamset:
         elif events is not None:
             found = self._with_static(found, events, matcher.program)
         for spans in found:
-            self._routes.deliver(spans, now=int(rows.time[0]) if len(rows) else int(spans.begin.min()))
-        if not len(rows):
+            self._routes.deliver(spans, now=int(rows.time[0]) if len(feed) else int(spans.begin.min()))
+        if not len(feed):
             return
         queries = self._routes.queries
         if self._collector.is_due(matcher, len(queries)):
