@@ -25,7 +25,7 @@ SCRIPTS = [
     ROOT / "README.md",
     *(
         pytest.param(ROOT / "docs" / name, marks=pytest.mark.slow)
-        for name in ("tutorial.md", "convert.md", "mapping.md", "sequences.md")
+        for name in ("tutorial.md", "convert.md", "mapping.md", "sequences.md", "store.md")
     ),
 ]
 BLOCK = re.compile(r"(?P<marks>(?:<!-- [^\n]* -->\n)*)```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.S | re.M)

@@ -20,11 +20,13 @@ from thalweg.instants import Instant
 if TYPE_CHECKING:
     from thalweg import spark
     from thalweg.answers import ContinuousQuery, Late
+    from thalweg.client import connect
     from thalweg.engine import Session
     from thalweg.explaining import explain
     from thalweg.lang import parse
     from thalweg.rdf.mapping import Mapping
     from thalweg.rows import Row
+    from thalweg.store.store import Store
     from thalweg.tables import Rows
     from thalweg.terms import IRI, BlankNode, Literal
 
@@ -43,11 +45,13 @@ __all__ = [
     "Row",
     "Rows",
     "Session",
+    "Store",
     "ThalwegError",
     "ThalwegWarning",
     "UnboundError",
     "UnsupportedError",
     "UsageError",
+    "connect",
     "explain",
     "parse",
     "spark",
@@ -65,6 +69,8 @@ _LAZY = {
     "Row": "thalweg.rows",
     "Rows": "thalweg.tables",
     "Session": "thalweg.engine",
+    "Store": "thalweg.store.store",
+    "connect": "thalweg.client",
     "explain": "thalweg.explaining",
     "parse": "thalweg.lang",
 }

@@ -79,7 +79,7 @@ class Stats:
     """What a session has seen so far.
 
     `unread` counts events of streams that no query reads, `absent` deletes of triples that were not there (once for
-    each window that was asked).
+    each window that was asked), `shed` partial matches of sequences that were dropped beyond the limit.
     """
 
     events: int = 0
@@ -88,6 +88,7 @@ class Stats:
     quarantined: int = 0
     unread: int = 0
     absent: int = 0
+    shed: int = 0
     compactions: int = 0
 
     def restore(self, stats: Stats) -> None:

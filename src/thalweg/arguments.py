@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from thalweg.algebra.query import Query
-from thalweg.errors import QueryError, UnsupportedError, UsageError
+from thalweg.errors import QueryError, UsageError
 from thalweg.instants import Time, duration, instant
 from thalweg.lang import parse
-from thalweg.schema.axioms import schema_of
+from thalweg.schema.axioms import Schema, schema_of
+from thalweg.static.data import StaticData
+from thalweg.static.document import UNNAMED
+from thalweg.static.files import open_document
+from thalweg.static.reading import format_of_static, path_of, read_document
 
 # U+001F separates the name of a stream from its channel, where a runner divides it.
 _IRI = re.compile(r'[^<>"{}|^`\\\x00-\x1e\x20]+')
@@ -84,23 +89,64 @@ def query_of(text: object, *, source: str, stream: str | None, graphs: Collectio
 
 def under_schema(query: Query, schema: object, rules: str | Iterable[str] | None) -> Query:
     """The query under the schema and the rules that are given with it, if any."""
-    if schema is None:
-        if rules is not None:
-            raise UsageError("rules are those of a schema, and none is given: schema=")
-        return query
-    return query.under(schema_of(schema, rules))
+    found = schema_for(query, schema, rules)
+    return query if found is None else query.under(found)
 
 
-def check_closed(query: Query, static: Collection[str]) -> None:
-    """Refuses chains of a transitive property that lead over triples of a stream and static ones."""
-    if query.schema is None or not query.schema.transitive:
+def schema_for(query: Query, schema: object, rules: str | Iterable[str] | None) -> Schema | None:
+    """The schema of a query. Its rules are given with it, or the query says an entailment regime."""
+    regime = query.regime
+    if regime is not None and rules is not None:
+        raise UsageError(
+            f"the query says its rules itself, as the entailment regime <{regime.iri}>: give none"
+        )
+    if schema is not None:
+        return schema_of(schema, rules if regime is None else regime.rules)
+    if regime is not None:
+        raise QueryError(
+            "UNDER ENTAILMENT REGIME needs a schema, and none is given: schema=, or --schema PATH",
+            source=regime.source,
+            line=regime.line,
+            column=regime.column,
+        )
+    if rules is not None:
+        raise UsageError("rules are those of a schema, and none is given: schema=")
+    return None
+
+
+def static_data_of(given: object, cache: Path | None = None) -> StaticData:
+    """Static data as they are given to a run: such data, a path or RDF text for the default graph, a mapping of the
+    names of graphs to paths or texts, or a list of these. With a `cache` folder, files are kept there in a binary form.
+
+    >>> static_data_of({"http://ex/g": "<a:x> <a:p> <a:y> ."}).names
+    ['http://ex/g']
+    """
+    if isinstance(given, StaticData):
+        return given
+    data = StaticData()
+    for graph, one in _static_parts(given):
+        path = path_of(one)
+        format = format_of_static(path, None)
+        if path is not None:
+            document = open_document(path, format, cache)
+        else:
+            document = read_document(one, format)  # type: ignore[arg-type]  # what else there is was refused
+        data.load(document, graph, replace=False)
+    return data
+
+
+def _static_parts(given: object) -> Iterator[tuple[str, object]]:
+    """The names of graphs and what is loaded into them; the default graph has the empty name, or None."""
+    if given is None:
         return
-    for source in query.sources:
-        if source.streams and not set(source.graphs).isdisjoint(static):
-            raise UnsupportedError(
-                "the rule transitive over a default graph of a stream and static data is not supported yet: "
-                "load the static data as a named graph"
-            )
+    if isinstance(given, Mapping):
+        for name, one in given.items():
+            yield (graph_name_of(name) if name else UNNAMED), one
+    elif isinstance(given, list | tuple):
+        for one in given:
+            yield from _static_parts(one)
+    else:
+        yield UNNAMED, given
 
 
 def names_a_file(text: str | bytes) -> bool:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from thalweg.algebra.query import DEFAULT_GRAPH, Query
 from thalweg.answers import ContinuousQuery, Late, Memory, Stats, Stream
 from thalweg.arguments import (
-    check_closed,
     graph_name_of,
     nearest,
     query_of,
@@ -26,7 +25,7 @@ from thalweg.arguments import (
     under_schema,
 )
 from thalweg.compaction import Compaction
-from thalweg.errors import UnsupportedError, UsageError, warn
+from thalweg.errors import UsageError, warn
 from thalweg.instants import Time
 from thalweg.kernels.store import DELETE, FOREVER, INSERT
 from thalweg.operators.derived import DerivedStreams
@@ -35,14 +34,14 @@ from thalweg.operators.retention import Retained
 from thalweg.operators.sequences import SequenceSet
 from thalweg.operators.streamset import Streamset
 from thalweg.operators.views import View
-from thalweg.options import LIMITS, OnError, OnPending, RunOptions, Strategy
+from thalweg.options import LIMITS, OnError, OnPartialMatches, OnPending, RunOptions, Strategy
 from thalweg.plan.pruning import pruning_of
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
 from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.formats import BlankNodes, Reader, format_named
 from thalweg.rdf.mapping import Mapping
-from thalweg.rdf.prune import Prune
+from thalweg.rdf.prune import Prune, Signature
 from thalweg.rdf.table_rows import TableBuilder, table_of
 from thalweg.rdf.timestamped import TimestampedFramer
 from thalweg.saving import Parts, pack_parts, unpack_parts
@@ -56,7 +55,7 @@ from thalweg.subscriptions import Subscriptions
 Ints = NDArray[np.int64]
 _OPTIONS = (
     *("lateness", "on_error", "blank_nodes", "strategy", "threads"),
-    *("max_pending", "on_pending", "max_path_pairs"),
+    *("max_pending", "on_pending", "max_path_pairs", "max_partial_matches", "on_partial_matches"),
 )
 _OPS = {"insert": INSERT, "delete": DELETE}
 _MANY_ROWS = 1 << 12  # of a batch, from which on threads are worth their start
@@ -89,6 +88,8 @@ class Session:
         max_pending: int | None = 1_000_000,
         on_pending: OnPending = "drop",
         max_path_pairs: int = LIMITS.path_pairs,
+        max_partial_matches: int = LIMITS.partial_matches,
+        on_partial_matches: OnPartialMatches = "shed",
         static: StaticData | None = None,
         static_cache: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -103,6 +104,10 @@ class Session:
         A query in which one path with `+` or `*` connects more than `max_path_pairs` pairs of terms ends: to poll it is
         an error from then on. Other queries go on.
 
+        Of more than `max_partial_matches` partial matches of a sequence, the oldest are dropped: `stats.shed` counts
+        them, a warning is given, and the next poll begins with a row whose `op` is `gap`. With
+        `on_partial_matches="fail"` the query ends instead.
+
         `static` are the static data to begin with. In the folder `static_cache`, files that are loaded are kept in a
         binary form, from which a later session loads them in a fraction of the time.
         """
@@ -115,6 +120,8 @@ class Session:
             max_pending=max_pending,
             on_pending=on_pending,
             max_path_pairs=max_path_pairs,
+            max_partial_matches=max_partial_matches,
+            on_partial_matches=on_partial_matches,
         )
         self.threads = threads
         self.arena = arena or Arena()
@@ -203,7 +210,6 @@ class Session:
         asked = query
         query = under_schema(query, schema, rules)
         self._static.require(query.graphs, self._static_cache)
-        check_closed(query, self._static.names)
         if asked is not text:  # else whoever parsed it has seen its doubts
             for doubt in query.doubts:
                 warn(f"{source}: {doubt}")
@@ -257,6 +263,12 @@ class Session:
             self._retained[stream] = Retained(span)
         self._prune = None
 
+    def release(self, stream: str) -> None:
+        """Keeps the events of a stream no longer, and lets go of those that it kept; queries keep their windows."""
+        self._retained.pop(stream_of(stream), None)
+        self._prune = None
+        self._compaction.compact_if_shrunk()
+
     def _check_retained(self, query: Query) -> None:
         others = [name for name in query.streams if name not in self._retained]
         if others:
@@ -278,11 +290,7 @@ class Session:
         """The streamset for a query: shared with others as far as the law allows it."""
         streams, strategy = tuple(sorted(query.streams)), self.options.strategy
         if query.sequence is not None:
-            if DEFAULT_GRAPH in self._static:
-                raise UnsupportedError(
-                    "a sequence does not see static data yet, and this session has a default graph"
-                )
-            return self._begun(SequenceSet(streams))
+            return self._begun(SequenceSet(streams, self._static))
         # [NOW] is the content of one event: none of those that have come is.
         if start == "now" or query.per_event:
             found = streamset_for(query, self._streamsets, strategy, self.threads)
@@ -318,8 +326,6 @@ class Session:
         )
         coming = {own or name for own in document.graphs}
         self._check_coming(coming)
-        for registered in self._queries:
-            check_closed(registered.query, coming)
         self._static.load(document, name, replace=replace)
         self._prune = None
         for streamset in self._streamsets:
@@ -329,8 +335,6 @@ class Session:
 
     def _check_coming(self, names: Collection[str]) -> None:
         """Refuses graphs that registered queries ask for, and that were not there when these were read."""
-        if DEFAULT_GRAPH in names and any(one.query.sequence is not None for one in self._queries):
-            raise UsageError("a sequence does not see static data yet: load them in another session")
         coming = set(names) - {DEFAULT_GRAPH, *self._static.names}
         for registered in self._queries:
             unknown = registered.query.unknown_graphs
@@ -606,10 +610,35 @@ class Session:
         """The streams that no query of the session makes."""
         return [name for name in self.streams if name not in self._derived]
 
+    @property
+    def retained_streams(self) -> list[str]:
+        """The streams whose events are kept."""
+        return list(self._retained)
+
+    def retained_content(self, stream: str) -> Ints:
+        """What is kept of a stream as a dynamic graph: the triples that were inserted and not deleted since."""
+        return self._retained[stream].content()
+
+    def static_content(self) -> Iterator[tuple[str, Ints]]:
+        """The static graphs: their names, and their triples as rows of ids."""
+        for name in self._static.names:
+            yield name, self._static.select([name], [Signature(None, None, None)], self.arena)
+
+    def is_derived(self, stream: str) -> bool:
+        """Whether a query of the session makes the stream."""
+        return stream in self._derived
+
+    def watermark(self, stream: str) -> int:
+        """Up to which time a stream is complete, in microseconds; the least integer before its first event."""
+        return self._watermark(stream_of(stream))
+
     # Saving
 
-    def save(self) -> bytes:
-        """The session as bytes, from which `restore` goes on as if nothing had happened; without subscriptions."""
+    def save(self, *, with_static: bool = True) -> bytes:
+        """The session as bytes, from which `restore` goes on as if nothing had happened; without subscriptions.
+
+        Unless `with_static`, whoever restores it has the documents of the static data.
+        """
         for streamset in self._streamsets:
             streamset.refresh(self.arena.intern)
         self.compact()
@@ -623,6 +652,8 @@ class Session:
                 "max_pending": self.options.max_pending,
                 "on_pending": self.options.on_pending,
                 "max_path_pairs": self.options.max_path_pairs,
+                "max_partial_matches": self.options.max_partial_matches,
+                "on_partial_matches": self.options.on_partial_matches,
             },
             stats=self.stats,
             pushes=self._pushes,
@@ -635,19 +666,26 @@ class Session:
             ],
             derived=self._derived.state(),
             retained=self._retained,
-            static=self._static,
+            static=self._static if with_static else StaticData(),
         )
         return pack_parts(parts)
 
     @classmethod
-    def restore(cls, data: bytes, *, threads: int = 1, queries: Sequence[Query] = ()) -> Session:
+    def restore(
+        cls,
+        data: bytes,
+        *,
+        threads: int = 1,
+        queries: Sequence[Query] = (),
+        static: StaticData | None = None,
+    ) -> Session:
         """The session that was saved; `queries` has its queries in the order of their registration.
 
-        Texts are parsed again where no queries are given.
+        Texts are parsed again where no queries are given. `static` are static data that were not saved with it.
         """
         if not isinstance(data, bytes | bytearray | memoryview):
             raise UsageError(f"a session is restored from the bytes of save(), not from {data!r:.60}")
-        parts = unpack_parts(bytes(data), queries)
+        parts = unpack_parts(bytes(data), queries, static)
         session = cls(**parts.options, arena=parts.arena, threads=threads, static=parts.static)
         session.stats.restore(parts.stats)
         session._pushes = parts.pushes
@@ -788,20 +826,22 @@ class Session:
                 self._run_one(streamset)
 
     def _run_one(self, streamset: Streamset) -> None:
-        before = streamset.absent
+        absent, shed = streamset.absent, streamset.shed
         streamset.run(self.arena.intern)
-        self.stats.absent += streamset.absent - before
+        self.stats.absent += streamset.absent - absent
+        self.stats.shed += streamset.shed - shed
 
     def _run_beside(self, streamsets: list[Streamset]) -> None:
         """Runs streamsets side by side; all they have in common is the arena, to which they add terms."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads, "thalweg-match")
-        before = sum(streamset.absent for streamset in streamsets)
+        before = [sum(counts) for counts in zip(*((one.absent, one.shed) for one in streamsets), strict=True)]
         running = [self._pool.submit(streamset.run, self.arena.intern) for streamset in streamsets]
         wait(running)
         for future in running:
             future.result()
-        self.stats.absent += sum(streamset.absent for streamset in streamsets) - before
+        self.stats.absent += sum(streamset.absent for streamset in streamsets) - before[0]
+        self.stats.shed += sum(streamset.shed for streamset in streamsets) - before[1]
 
     def compact(self) -> None:
         """Removes the texts of all terms that nothing uses any more."""

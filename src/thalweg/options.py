@@ -20,16 +20,21 @@ if TYPE_CHECKING:
 
 OnError = Literal["quarantine", "fail"]
 OnPending = Literal["drop", "fail"]
+OnPartialMatches = Literal["shed", "fail"]
 Strategy = Literal["incremental", "reevaluate"]
 
-_CHOICES = {"on_error": OnError, "strategy": Strategy, "on_pending": OnPending, "blank_nodes": BlankNodes}
+_CHOICES = {
+    **{"on_error": OnError, "strategy": Strategy, "blank_nodes": BlankNodes},
+    **{"on_pending": OnPending, "on_partial_matches": OnPartialMatches},
+}
 _LEAST = {
     **{"loop": 0, "threads": 1, "per_event": 1, "shards": 1},
-    **{"max_pending": 0, "unpack_ratio": 0, "max_path_pairs": 1},
+    **{"max_pending": 0, "unpack_ratio": 0, "max_path_pairs": 1, "max_partial_matches": 4},
 }
 _RUNNERS = frozenset(
     {
         *("on_error", "strategy", "threads", "max_pending", "on_pending", "max_path_pairs"),
+        *("max_partial_matches", "on_partial_matches"),
         *("shards", "sizes", "clocked", "speedup"),
     }
 )
@@ -38,10 +43,14 @@ _RUNNERS = frozenset(
 
 @dataclass(frozen=True)
 class Limits:
-    """What one query may keep at most, beyond what its windows hold; more ends the query, and no other one."""
+    """What one query may keep at most, beyond what its windows hold; more concerns the query, and no other one."""
 
     path_pairs: int = 10_000_000
     """Pairs of terms that one path with `+` or `*` connects; each takes about 60 bytes."""
+    partial_matches: int = 10_000_000
+    """Partial matches of one sequence."""
+    fails_on_partial_matches: bool = False
+    """Whether more of them end the query; else the oldest are dropped."""
 
 
 LIMITS = Limits()
@@ -112,6 +121,10 @@ class RunOptions:
     on_pending: OnPending = "drop"
     max_path_pairs: int = LIMITS.path_pairs
     """Pairs of terms that one path with `+` or `*` may connect at once."""
+    max_partial_matches: int = LIMITS.partial_matches
+    """Partial matches that one sequence may have."""
+    on_partial_matches: OnPartialMatches = "shed"
+    """Whether more of them drop the oldest, or end the query."""
     shards: int | None = None
     """Over how many tasks the matching is spread at most (Spark)."""
     sizes: Mapping[int, float] | None = None
@@ -169,7 +182,11 @@ class RunOptions:
     @property
     def limits(self) -> Limits:
         """What one query may keep at most."""
-        return Limits(path_pairs=self.max_path_pairs)
+        return Limits(
+            path_pairs=self.max_path_pairs,
+            partial_matches=self.max_partial_matches,
+            fails_on_partial_matches=self.on_partial_matches == "fail",
+        )
 
     @property
     def lateness_us(self) -> int:

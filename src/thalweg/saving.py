@@ -25,7 +25,7 @@ from thalweg.rdf.arena import Arena
 from thalweg.schema.axioms import Schema
 from thalweg.static.data import StaticData
 
-FORMAT = 10
+FORMAT = 11
 
 
 @dataclass
@@ -78,10 +78,10 @@ def pack_parts(parts: Parts) -> bytes:
     return pack(state, FORMAT)
 
 
-def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
+def unpack_parts(data: bytes, queries: Sequence[Query] = (), static: StaticData | None = None) -> Parts:
     """The session of such bytes.
 
-    Queries that no text says are given, in the order of their registration.
+    Queries that no text says are given, in the order of their registration; so are static data that are not saved.
     """
     try:
         state = unpack(data, FORMAT)
@@ -90,7 +90,7 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
     arena = Arena(state["hash_mask"])
     if arena.merge(state["terms"]) is not None:
         raise UsageError("the session cannot be restored: its terms have other ids in this version")
-    static = StaticData.restored(state["static"])
+    static = StaticData.restored(state["static"]) if static is None else static
     streamsets = []
     limits = RunOptions(**state["options"]).limits
     given = dict(zip(map(tuple, state["queries"]), queries, strict=True)) if queries else {}
@@ -104,9 +104,8 @@ def unpack_parts(data: bytes, queries: Sequence[Query] = ()) -> Parts:
                     one = one.under(Schema.from_text(query["schema"]))
             asked.append(one)
         in_sequence = any(one.sequence is not None for one in asked)
-        streamset = (
-            SequenceSet(saved["streams"]) if in_sequence else Streamset(saved["streams"], static=static)
-        )
+        kind = SequenceSet if in_sequence else Streamset
+        streamset = kind(saved["streams"], static=static)
         for one in asked:
             streamset.add(one, arena, limits)
         streamset.restore(saved["state"], arena.intern)

@@ -1,7 +1,8 @@
-"""The W3C SPARQL 1.1 query suite: every test passes in three ways, or is in the ledger with a reason.
+"""The W3C suites of SPARQL 1.1 queries and RDF semantics: every test passes in three ways, or is in the ledger.
 
-The data are one graph; a stream in random order and batches; a stream with noise that is deleted later. After a change
-of what the engine supports, `python tests/conformance/w3c_ledger.py --rewrite` writes the ledger anew.
+The ledger has a reason for each. The data are one graph; a stream in random order and batches; a stream with noise that
+is deleted later. After a change of what the engine supports, `python tests/conformance/w3c_ledger.py --rewrite` writes
+the ledger anew.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import tomllib
 
 import pytest
 import w3c_ledger as ledger
+import w3c_semantics as semantics
 import w3c_sparql as suite
 
 import thalweg as tw
@@ -18,14 +20,14 @@ absent = pytest.mark.skipif(
     not suite.ARCHIVE.exists(),
     reason=f"the W3C suites are not here: set THALWEG_CONFORMANCE to the folder of {suite.ARCHIVE.name}",
 )
-NAMES = list(suite.cases()) if suite.ARCHIVE.exists() else []
+NAMES = list(ledger.cases()) if suite.ARCHIVE.exists() else []
 GAPS = ledger.gaps()
 
 
 @absent
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_answered_or_refused_as_the_suite_and_the_ledger_say(name: str) -> None:
-    case = suite.cases()[name]
+    case = ledger.cases()[name]
     found = suite.outcome(case)
     if name not in GAPS:
         assert found.result == "passed", f"{found.result}: {found.why}"
@@ -38,6 +40,8 @@ def test_it_is_answered_or_refused_as_the_suite_and_the_ledger_say(name: str) ->
 def test_the_suite_is_whole_and_the_ledger_names_its_tests() -> None:
     kinds = [case.kind for case in suite.cases().values()]
     assert [kinds.count(kind) for kind in ("evaluation", "positive", "negative")] == [312, 66, 40]
+    kinds = [case.kind for case in semantics.cases().values()]
+    assert [kinds.count(kind) for kind in ("evaluation", "consistency")] == [38, 10]
     assert not set(GAPS) - set(NAMES)
     listed = [test for table in tomllib.loads(ledger.LEDGER.read_text()).values() for test in table["tests"]]
     assert len(listed) == len(set(listed))
@@ -47,7 +51,7 @@ def test_the_suite_is_whole_and_the_ledger_names_its_tests() -> None:
 def test_every_gap_has_the_reason_of_its_category() -> None:
     reasons = {name: table["reason"] for name, table in tomllib.loads(ledger.LEDGER.read_text()).items()}
     assert reasons == {name: reason for name, reason, _ in ledger.CATEGORIES if name in reasons}
-    assert {name: ledger.category(suite.cases()[name]) for name in GAPS} == GAPS
+    assert {name: ledger.category(ledger.cases()[name]) for name in GAPS} == GAPS
 
 
 @absent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +12,16 @@ from hypothesis import strategies as st
 from test_algebra import REFUSED, check_law, first_of
 
 import thalweg as tw
-from thalweg.testing.algebra import FEATURES, FORMS, algebra_questions, algebra_streams, algebra_triples
-from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, Load, Source
-from thalweg.testing.snapshot import Event, Now, Range, Triple, Unbounded
+from thalweg.testing.algebra import (
+    FEATURES,
+    FORMS,
+    algebra_questions,
+    algebra_streams,
+    algebra_triples,
+    with_static,
+)
+from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, Load
+from thalweg.testing.snapshot import Event, Now, Range, Triple
 from thalweg.testing.strategies import OPERATORS, any_windows
 
 
@@ -38,8 +44,7 @@ class StaticFeed(Feed):
         """The loads as a query sees them: at its watermark, or at the next instant if that one is complete."""
         windows = [source.window for source in emitted.question.sources if source.streams]  # type: ignore[attr-defined]
         complete = all(
-            isinstance(window, Now) or (isinstance(window, Range) and window.bounds == "CLOSED-OPEN")
-            for window in windows
+            isinstance(window, Now) or (isinstance(window, Range) and window.half_open) for window in windows
         )
         found = []
         for watermarks, graph, content in self.loads:
@@ -65,7 +70,7 @@ def run(data: st.DataObject, *, reload: bool = False, restart: bool = False, **a
     some = st.frozensets(triples, max_size=6)
     static = {"": data.draw(some)}
     heard = [*events, *(Event(events[0].stream, 0, tuple(sorted(static[""]))) for _ in range(1))]
-    question = with_static(data, data.draw(algebra_questions(heard, **asked)))
+    question = data.draw(with_static(data.draw(algebra_questions(heard, **asked))))
     for source in question.sources:
         if not source.streams and source.name is not None:
             static[source.name] = data.draw(some)
@@ -92,18 +97,6 @@ def run(data: st.DataObject, *, reload: bool = False, restart: bool = False, **a
 
     feed(given_, data.draw(arrivals(events)), data.draw, between)
     check(given_, emitted, events)
-
-
-def with_static(data: st.DataObject, question: AlgebraQuestion) -> AlgebraQuestion:
-    """The question with static data in the place of one of several windows, and in its default graph."""
-    sources = list(question.sources)
-    named = [k for k, source in enumerate(sources) if source.name is not None]
-    if len(sources) > 1 and named and data.draw(st.booleans()):
-        static = sources.pop(named[-1])
-        sources.append(Source((), Unbounded(), static.name))
-    if all(source.name is not None for source in sources):
-        sources.append(Source((), Unbounded()))
-    return replace(question, sources=tuple(sources))
 
 
 @given(st.data())
@@ -140,3 +133,9 @@ def test_static_data_outlive_a_restart(data: st.DataObject) -> None:
 @given(st.data())
 def test_static_data_are_part_of_each_event_of_now(data: st.DataObject) -> None:
     run(data, features=("optional", "filter", "disconnected"), sources="now", reload=True, restart=True)
+
+
+@given(st.data())
+def test_paths_lead_over_static_and_streamed_triples_also_after_a_reload(data: st.DataObject) -> None:
+    features = ("closure", "path", "optional")
+    run(data, features=features, must=("closure",), window=any_windows(), reload=True, restart=True)

@@ -64,6 +64,14 @@ def queries(spark: Any, folder: Path) -> dict[str, Any]:
     names = {"x": "string", "z": "string"}
     files = collected(spark, tw.columns(rows, names), "files", folder, "at", "x", "z")
 
+    # Two stages, so that both steps find the file that the session has sent.
+    named = f"""SELECT ?n (COUNT(?x) AS ?c) FROM STREAM <{S}> [RANGE 60]
+        WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/name> ?n }} GROUP BY ?n"""
+    rows = tw.run(
+        tw.read(spark, str(file), stream=S), named, static='<http://ex/n3> <http://ex/name> "N" .', shards=2
+    )
+    static = collected(spark, tw.columns(rows, {"n": "string", "c": "int"}), "static", folder, "n", "c")
+
     (folder / "in").mkdir()
     texts = ["5 <http://ex/a> <http://ex/p> <http://ex/b> .", "1 <http://ex/c> <http://ex/p> <http://ex/d> ."]
     for number, text in enumerate(texts):
@@ -84,7 +92,13 @@ def queries(spark: Any, folder: Path) -> dict[str, Any]:
         refused = str(error)
 
     told = collected(spark, tw.read_late(spark, late), "late", folder, "stream", "event")
-    return {"files": [row[1:] for row in files], "frames": frames, "late": told, "refused": refused}
+    return {
+        "files": [row[1:] for row in files],
+        "static": static,
+        "frames": frames,
+        "late": told,
+        "refused": refused,
+    }
 
 
 if __name__ == "__main__":

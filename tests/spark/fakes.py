@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 from thalweg.answers import Row
+from thalweg.arguments import static_data_of
 from thalweg.engine import Session
 from thalweg.instants import show_instant
 from thalweg.io.files import read_events
@@ -28,11 +30,14 @@ from thalweg.spark.results import rows_of
 from thalweg.spark.routing import MESSAGES
 from thalweg.spark.shard_engine import LogEntry, Positions
 from thalweg.spark.shard_plan import ShardPlan, StagePlan
+from thalweg.static.data import StaticData
+from thalweg.static.shipping import StaticFiles
 from thalweg.testing.snapshot import Event
 
 # Engines live in this process, so that a test can take one away.
 engine_processes.IN_PROCESSES = False
 
+_FILES = tempfile.TemporaryDirectory(prefix="thalweg-test-static-")
 _HANDED_ON = ["key", "seq", "part", "chunk"]
 _TEXTS = ("stream", "source", "syntax", "said", "op")
 _PAYLOADS = pa.schema(
@@ -205,11 +210,19 @@ def job_of(
     derive: Sequence[str] = (),
     quarantine: str | None = None,
     late: str | None = None,
+    static: object = None,
     **more: Any,
 ) -> ShardPlan:
     """The job of a query, spread over shards."""
     chosen = replace(options or RunOptions(), shards=shards, **more)
-    return ShardPlan.of(Job.of(text, chosen, derive=derive), quarantine=quarantine, late=late)
+    job = Job.of(text, chosen, derive=derive, static=static_data_of(static))
+    files = StaticFiles.of(job.static, Path(_FILES.name)) if job.static else None
+    return ShardPlan.of(job, quarantine=quarantine, late=late, static=files)
+
+
+def static_of(job: ShardPlan) -> StaticData | None:
+    """The static data of a job, for a session of this process."""
+    return None if job.static is None else job.static.opened()
 
 
 def chunks_of(
@@ -236,7 +249,7 @@ def in_process(job: ShardPlan, streams: dict[str, Path]) -> list[Row]:
 def in_process_with_late(job: ShardPlan, streams: dict[str, Path]) -> tuple[list[Row], int]:
     """The same, and the number of late events."""
     options = job.job.options
-    session = Session(lateness=options.lateness)
+    session = Session(lateness=options.lateness, static=static_of(job))
     for producer in job.job.derive:
         session.register(producer)
     query = session.register(job.job.query)
@@ -309,7 +322,7 @@ def payloads_of(job: ShardPlan, events: Sequence[Event]) -> list[pa.RecordBatch]
 
 def pushed(job: ShardPlan, events: Sequence[Event]) -> list[Row]:
     """What the runner of this process makes of the same events."""
-    session = Session(lateness=job.job.options.lateness)
+    session = Session(lateness=job.job.options.lateness, static=static_of(job))
     for producer in job.job.derive:
         session.register(producer)
     query = session.register(job.job.query)

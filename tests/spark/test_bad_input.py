@@ -62,7 +62,7 @@ def test_files_that_are_broken_are_quarantined_and_the_others_read(
     # A checkpoint of another query is refused, and stays as it is.
     (folder / "f.nt").write_bytes(lines(503, 504))
     other = tw.spark.run(frame, TEXT.replace("100", "200"))
-    with pytest.raises(Exception, match="another query or other options"):
+    with pytest.raises(Exception, match="another query, to other static data or to other options"):
         subjects(other, checkpoint)
     assert "<http://ex/s503>" in subjects(tw.spark.run(frame, TEXT, quarantine=str(quarantine)), checkpoint)
 

@@ -75,6 +75,34 @@ def test_other_options_are_refused_in_one_sentence_that_names_them(
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_changed_static_data_are_refused_in_one_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "static.nt"
+    file.write_text("<http://ex/b> <http://ex/p> <http://ex/c> .\n")
+    begin(folder, "--static", str(file))
+    assert json.loads((folder / "cp" / checkpoints.NAME).read_text())["static"]
+    with pytest.raises(AssertionError, match="Java was started"):
+        run(folder, "--static", str(file))
+    file.write_text("<http://ex/b> <http://ex/p> <http://ex/d> .\n")
+    for now in (["--static", str(file)], []):
+        capsys.readouterr()
+        assert run(folder, *now) == 2
+        err = capsys.readouterr().err
+        assert "of a run with static data of digest" in err
+        assert ("and this is one without static data" in err) == (not now)
+        assert err.endswith("start with a new checkpoint directory\n")
+        assert err.count("\n") == 1
+
+
+def test_a_static_file_with_an_error_is_refused_before_java_is_started(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "wrong.nt").write_text("<http://ex/b> <http://ex/p> <http://ex/c> .\n<http://ex/b> nothing .\n")
+    assert run(folder, "--static", str(folder / "wrong.nt")) == 1
+    assert "wrong.nt:2:" in capsys.readouterr().err
+
+
 def test_another_query_is_refused_in_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     begin(folder)
     assert run(folder, query="other.rq") == 2

@@ -33,6 +33,7 @@ def test_files_and_frames_are_queried_through_connect_as_in_one_process(tmp_path
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["session"].startswith("pyspark.sql.connect.")
     assert told["files"] == [[f"http://ex/n{k}", f"http://ex/n{k + 2}"] for k in range(19)]
+    assert told["static"] == [["N", 1]]
     assert told["frames"] == [["http://ex/a"]]
     assert told["late"] == [["http://ex/e", 1]]
     assert [step["results"] for step in told["steps"]][:1] == [19]

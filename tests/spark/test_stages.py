@@ -22,7 +22,7 @@ from thalweg.schema import schema_of
 from thalweg.spark import host, shard_engine
 from thalweg.spark.shard_engine import LogEntry
 from thalweg.testing.algebra import FEATURES, algebra_questions, algebra_streams
-from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, bag_of
+from thalweg.testing.algebra_oracle import AlgebraOracle, AlgebraQuestion, Load, bag_of
 from thalweg.testing.answers import by_value, equal_bags
 from thalweg.testing.judge import TooLargeError
 from thalweg.testing.judge_expressions import UndecidedError
@@ -50,10 +50,14 @@ def run(data: st.DataObject, **asked: Any) -> None:
 
 
 def check_sums(
-    rows: Sequence[Row], question: AlgebraQuestion, events: Sequence[Event], times: Sequence[int]
+    rows: Sequence[Row],
+    question: AlgebraQuestion,
+    events: Sequence[Event],
+    times: Sequence[int],
+    static: Sequence[Load] = (),
 ) -> None:
     """At every instant before the last event, inserts minus deletes are the judge's answer."""
-    oracle = AlgebraOracle(question, events)
+    oracle = AlgebraOracle(question, events, static=static)
     oracle.first = min(times)
     waiting = sorted(rows, key=lambda row: row.at)[::-1]
     total: Counter[Any] = Counter()

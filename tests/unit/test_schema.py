@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thalweg.errors import DataError, ThalwegWarning, UsageError
+import thalweg as tw
+from thalweg.cli import main
+from thalweg.errors import DataError, LimitError, ThalwegWarning, UsageError
 from thalweg.schema import DEFAULT, RULES, Network, Schema, close_triples, rules_of, schema_of
 from thalweg.schema.axioms import TYPE
 from thalweg.testing import entailment as judge
@@ -134,6 +136,60 @@ def test_a_schema_with_an_error_is_refused_with_its_place(tmp_path):
         schema_of("no/such/file.ttl")
     with pytest.raises(UsageError, match="not of type int"):
         schema_of(5)
+
+
+@pytest.mark.parametrize(
+    ("end", "place"),
+    [
+        (":A rdfs:subClassOf", ":5:"),  # truncated
+        (":A rdfs:subClassOf :B ; ]", ":5:"),
+        ('"A" rdfs:subClassOf :B .', ":5:"),
+        ("\x00\x01\x02", ":5:"),
+        ("unknown:A rdfs:subClassOf :B .", ":5:"),
+    ],
+)
+def test_a_malformed_schema_is_refused_at_the_command_line_too(end, place, tmp_path, capsys):
+    query, schema = tmp_path / "q.rq", tmp_path / "schema.ttl"
+    query.write_text("SELECT ?x FROM STREAM <http://ex/s> { ?x a <http://ex/B> }")
+    schema.write_text(f"{PREFIXES}{end}")
+    with pytest.raises(SystemExit) as done:
+        main(["explain", str(query), "--schema", str(schema)])
+    assert done.value.code == 1
+    assert f"schema.ttl{place}" in capsys.readouterr().err
+    with pytest.raises(DataError):
+        tw.Session().register(query.read_text(), schema=schema)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":A a owl:Class ; rdfs:label 'A' .", ":A rdfs:subClassOf :A .", ":x :p :y ."]
+)
+def test_a_schema_from_which_nothing_follows_is_warned_of(text):
+    with pytest.warns(ThalwegWarning, match="nothing follows from this schema"):
+        schema_of(PREFIXES + text)
+
+
+def test_contradictory_axioms_give_what_each_of_them_gives():
+    with pytest.warns(
+        ThalwegWarning, match=r"3 axioms are ignored: .*disjointWith .*; owl:complementOf .*; owl:Irr"
+    ):
+        schema = schema_of(
+            f"{PREFIXES}:A owl:disjointWith :B ; owl:complementOf :B ; rdfs:subClassOf :B . "
+            ":p a owl:IrreflexiveProperty, owl:SymmetricProperty ."
+        )
+    assert close_triples(schema, [(X, TYPE, A)]) == [(X, TYPE, A), (X, TYPE, B)]
+
+
+def test_a_hierarchy_that_would_take_too_long_to_flatten_is_refused_when_a_query_comes(monkeypatch):
+    monkeypatch.setattr("thalweg.schema.network.MOST_STEPS", 10_000)
+    chain = "".join(f":C{n} rdfs:subClassOf :C{n + 1} .\n" for n in range(1_000))
+    session = tw.Session()
+    with pytest.raises(LimitError, match="too deep"):
+        session.register("SELECT * FROM STREAM <http://ex/s> { ?x a ?c }", schema=PREFIXES + chain)
+    query = session.register(
+        "SELECT * FROM STREAM <http://ex/s> { ?x a <http://ex/C9> }", schema=PREFIXES + chain
+    )
+    session.push("http://ex/s", at=1, graph=f"<http://ex/x> {TYPE} <http://ex/C1> .")
+    assert len(query.poll()) == 1
 
 
 def test_a_schema_may_be_a_file_of_another_format(tmp_path):

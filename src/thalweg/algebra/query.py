@@ -29,7 +29,8 @@ from thalweg.algebra.terms import Const, Pattern
 from thalweg.algebra.transitive import with_chains
 from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Static, Unbounded, Window
 from thalweg.deep import deeply
-from thalweg.errors import UnsupportedError
+from thalweg.errors import UnsupportedError, UsageError
+from thalweg.schema.network import Network
 
 if TYPE_CHECKING:
     from thalweg.schema.axioms import Schema
@@ -43,7 +44,7 @@ RANK = "rank"
 """The column of a row's place in the order of the answer, from 1 on."""
 DEFAULT_GRAPH = ""
 """The name of the static graph that is part of default graphs: no IRI is empty."""
-LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL", "SPAseq")
+LANGUAGES = ("SPARQL", "RSP-QL", "C-SPARQL", "SPAseq", "EP-SPARQL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,17 @@ class Source:
 
 
 @dataclass(frozen=True)
+class Regime:
+    """The entailment regime that a query asks for, as rules, and where it is written."""
+
+    iri: str
+    rules: tuple[str, ...]
+    source: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
 class Query:
     """A continuous query: the tree, the sources that its leaves read, and how its answer becomes a stream.
 
@@ -95,11 +107,16 @@ class Query:
     root: Node
     text: str
     sequence: Sequence | None = None
-    """What a SPAseq query asks for. Its tree then only has the patterns of its atoms and the form of the answer."""
+    """What a sequence query (SPAseq, EP-SPARQL) asks for.
+
+    Its tree then only has the patterns of its atoms and the form of the answer.
+    """
     cut_by: tuple[str, ...] = ()
     """Where the query is run in two stages: the variables by whose values its triples are spread in the first one."""
     unknown_graphs: tuple[str, ...] = ()
     """Named graphs that the text asks for and that were not there; `*` where it asks for any (GRAPH ?g)."""
+    regime: Regime | None = None
+    """The entailment regime that the text asks for, until the query is put under a schema."""
 
     def __post_init__(self) -> None:
         if self.language not in LANGUAGES:
@@ -253,6 +270,12 @@ class Query:
 
     def under(self, schema: Schema) -> Query:
         """The query over graphs that are closed under a schema."""
+        if self.regime is not None and schema.rules != self.regime.rules:
+            raise UsageError(
+                f"the query asks for the entailment regime <{self.regime.iri}> (rules {', '.join(self.regime.rules)}), "
+                f"and its schema is given with others (rules {', '.join(schema.rules)})"
+            )
+        Network(schema, tuple(dict.fromkeys(pattern.constants for pattern in self.patterns))).check()
         if self.asks_arrivals:
             raise UnsupportedError(
                 "the times of arrivals under a schema: a derived triple arrives with each support"
@@ -268,7 +291,7 @@ class Query:
             atoms = tuple(replace(atom, query=atom.query.under(schema)) for atom in sequence.atoms)
             sequence = replace(sequence, atoms=atoms)
         root = self.recursing(lambda: with_chains(self.root, schema)) if schema.transitive else self.root
-        return replace(self, sources=tuple(sources), root=root, sequence=sequence)
+        return replace(self, sources=tuple(sources), root=root, sequence=sequence, regime=None)
 
     @cached_property
     def schema(self) -> Schema | None:

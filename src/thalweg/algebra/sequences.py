@@ -1,4 +1,4 @@
-"""Sequences of events (SPAseq): the tree of SEQ(...), the atoms, and the linear alternatives of a sequence."""
+"""Sequences of events (SPAseq, EP-SPARQL): the tree of SEQ(...), atoms, and the linear alternatives of a sequence."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from thalweg.algebra.query import Query
 
 FOLLOWED, IMMEDIATELY = ";", ","
+AT_ONCE, UNTIL_END = "=", ";;"
+"""Operators before a negation: at the instant of what is before it, and from there on to the end of the window."""
 AGGREGATES = ("COUNT", "FIRST", "LAST", "MIN", "MAX", "AVG", "SUM")
 """Functions of all values that a variable has in the iterations of a repetition."""
 PREVIOUS = "PREV"
@@ -49,9 +51,10 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """`(A | B)`: one of them."""
+    """`(A | B)`: one of them; or the orders of events that fulfil one of Allen's relations."""
 
     items: tuple[Item, ...]
+    orders: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"({' | '.join(map(str, self.items))})"
@@ -115,7 +118,7 @@ class Chain:
 
     def __str__(self) -> str:
         shown = [f"({item})" if isinstance(item, Chain) else str(item) for item in self.items]
-        ops = [" ; " if op == FOLLOWED else " , " for op in self.ops]
+        ops = [f" {op} " for op in self.ops]
         return shown[0] + "".join(op + item for op, item in zip(ops, shown[1:], strict=True))
 
 
@@ -236,6 +239,21 @@ class Atom:
     conditions: tuple[Condition, ...] = ()
 
 
+PAST_LAST, TO_NEXT, TO_FIRST, TO_LAST = "PAST LAST EVENT", "TO NEXT", "TO FIRST", "TO LAST"
+RECENT, CHRONOLOGICAL = "RECENT", "CHRONOLOGICAL"
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """AFTER MATCH SKIP: where the next match may begin; `atom` is that of TO FIRST and TO LAST."""
+
+    kind: str
+    atom: str | None = None
+
+    def __str__(self) -> str:
+        return self.kind if self.atom is None else f"{self.kind} {self.atom}"
+
+
 @dataclass(frozen=True)
 class Sequence:
     """What a sequence query asks for, apart from the form of its answer."""
@@ -249,6 +267,25 @@ class Sequence:
     """The variables of a row and their values."""
     distinct: bool = False
     partition: str | None = None
+    skip: Skip | None = None
+    consume: str | None = None
+    """RECENT or CHRONOLOGICAL: which matches are left out because of the events that others use."""
+    retracts: bool = False
+    """Whether deletes take events back, and with them matches."""
+    timed_out: str | None = None
+    """The variable that is true in rows of partial matches that timed out; None: they are not reported."""
+    part: tuple[str, int, int] | None = None
+    """A variable, a number of shards and one of them: only matches count whose value belongs to it."""
+
+    @property
+    def traced(self) -> bool:
+        """Whether it matters by which events a run came about."""
+        return self.selects or self.timed_out is not None
+
+    @property
+    def selects(self) -> bool:
+        """Whether some matches are left out because of others."""
+        return self.skip is not None or self.consume is not None
 
     def atom(self, use: Use) -> Atom:
         """The atom of a place."""

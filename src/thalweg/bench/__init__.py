@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from thalweg.bench.charts import write_charts
 from thalweg.bench.report import Report
 from thalweg.errors import UsageError
+
+__all__ = ["run", "suites", "write_charts"]
+
+_WITH_RIVALS = ("stock",)
 
 
 def suites() -> dict[str, Callable[..., Report]]:
@@ -17,8 +22,11 @@ def suites() -> dict[str, Callable[..., Report]]:
         lubm,
         memory,
         offers,
+        process,
         read,
         seas,
+        service,
+        smartgrid,
         snb,
         spark,
         static,
@@ -38,17 +46,28 @@ def suites() -> dict[str, Callable[..., Report]]:
             algebra,
             offers,
             stock,
+            smartgrid,
             memory,
-            offers,
             static,
+            process,
             spark,
+            service,
         )
     }
 
 
-def run(suite: str, *, data: Path | None = None, quick: bool = False, spark: bool = True) -> Report:
-    """Runs a suite; `quick` takes less data, `data` is a file to use in place of the generated one."""
+def run(
+    suite: str, *, data: Path | None = None, quick: bool = False, spark: bool = True, rivals: bool = False
+) -> Report:
+    """Runs a suite; `quick` takes less data, `data` is a file to use in place of the generated one.
+
+    `rivals` runs other engines, too, which are downloaded for it.
+    """
     known = suites()
     if suite not in known:
         raise UsageError(f"no benchmark {suite!r}: there is {', '.join(sorted(known))}")
-    return known[suite](data=data, quick=quick, spark=spark)
+    if not rivals:
+        return known[suite](data=data, quick=quick, spark=spark)
+    if suite not in _WITH_RIVALS:
+        raise UsageError(f"--rivals is for {' and '.join(_WITH_RIVALS)}: {suite} has no rival to download")
+    return known[suite](data=data, quick=quick, spark=spark, rivals=True)

@@ -14,6 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from thalweg.bench.charts import Chart
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -41,6 +43,7 @@ class Report:
 
     suite: str
     figures: list[Figure] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
     console: Console = field(default_factory=lambda: Console(stderr=True, soft_wrap=True))
 
     def add(self, group: str, name: str, value: float, unit: str, **more: object) -> Figure:
@@ -49,6 +52,11 @@ class Report:
         self.figures.append(figure)
         self.console.print(f"  {group}: {name}  [bold]{_number(value)}[/] {unit}", highlight=False)
         return figure
+
+    def chart(self, title: str, across: str, upward: str) -> Chart:
+        """A new chart, for `--plots`."""
+        self.charts.append(Chart(title, across, upward))
+        return self.charts[-1]
 
     def table(self) -> Table:
         """All figures, grouped."""

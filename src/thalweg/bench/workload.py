@@ -128,6 +128,12 @@ class Encoded:
         """The same triples with other objects, of the same arena."""
         return self._with(self.s, self.p, o, self.op)
 
+    def with_triples(self, s: Ints, p: Ints, o: Ints) -> Encoded:
+        """Other inserts, of the same arena."""
+        other = self._with(s, p, o, np.ones(len(s), np.int64))
+        other._ids = [np.unique(np.concatenate([s, p, o]))]
+        return other
+
     def ids(self) -> list[Ints]:
         """The ids that are in use, for `Session.keep`."""
         return self._ids
@@ -147,8 +153,11 @@ class Encoded:
 
     def batch(self, start: int, end: int, per_event: int = 1) -> EventBatch:
         """Triples [start, end) as events of so many triples, one event a millisecond."""
+        return self.batch_of(start, end, np.arange(start, end) // per_event)
+
+    def batch_of(self, start: int, end: int, event: Ints) -> EventBatch:
+        """Triples [start, end) as events of these numbers, one event a millisecond."""
         part = slice(start, end)
-        event = np.arange(start, end) // per_event
         rows = Rows(
             time=event * _MILLISECOND,
             event=event,

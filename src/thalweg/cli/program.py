@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -49,6 +50,15 @@ Rules = Annotated[
 ]
 
 
+StaticFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="[IRI=]PATH",
+        help="Static data: a file for the default graph, or for a named graph; may be repeated.",
+    ),
+]
+
+
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
@@ -75,23 +85,32 @@ def parse_file(path: str, *, default: str | None, graphs: Collection[str] = ()) 
 
 def with_schema(query: Query, schema: Path | None, rules: str | None) -> Query:
     """The query under the schema of a file; what is ignored of it is said."""
-    if schema is None:
-        if rules is not None:
-            raise UsageError("--rules are those of a schema: --schema PATH")
+    if schema is None and rules is not None:
+        raise UsageError("--rules are those of a schema: --schema PATH")
+    if schema is None and query.regime is None:
         return query
-    return query.under(read_schema(schema, rules))
+    from thalweg.arguments import under_schema
+
+    with _warnings_said():
+        return under_schema(query, schema, rules)
 
 
 def read_schema(path: Path, rules: str | None) -> Schema:
     """The schema of a file; what is ignored of it is said."""
     from thalweg.schema.axioms import schema_of
 
+    with _warnings_said():
+        return schema_of(path, rules)
+
+
+@contextmanager
+def _warnings_said() -> Iterator[None]:
+    """Prints warnings when all of them have come."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ThalwegWarning)
-        found = schema_of(path, rules)
+        yield
     for warning in caught:
         print(f"thalweg: {warning.message}", file=sys.stderr)
-    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -16,6 +16,7 @@ from thalweg.cli.program import (
     QueryFile,
     Rules,
     SchemaFile,
+    StaticFiles,
     app,
     parse_file,
     reader_has_gone,
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from thalweg.io.outcome import Outcome
     from thalweg.io.progress import Meter
     from thalweg.spark.command import OnSpark
+
+
+_AT = frozenset({"at", "query", "stream", "out", "format", "schema", "rules", "force"})
+"""Options of a run on a server."""
 
 
 class Runner(StrEnum):
@@ -44,6 +49,13 @@ class BlankNodes(StrEnum):
     STABLE = "stable"
 
 
+class OnPartialMatches(StrEnum):
+    """What too many partial matches of a sequence do to a run."""
+
+    SHED = "shed"
+    FAIL = "fail"
+
+
 class OnError(StrEnum):
     """What malformed input does to a run."""
 
@@ -53,6 +65,7 @@ class OnError(StrEnum):
 
 @app.command()
 def run(
+    context: typer.Context,
     query: QueryFile,
     stream: Annotated[
         list[str],
@@ -63,13 +76,7 @@ def run(
             "may be repeated.",
         ),
     ],
-    static: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[IRI=]PATH",
-            help="Static data: a file for the default graph, or for a named graph; may be repeated.",
-        ),
-    ] = None,
+    static: StaticFiles = None,
     static_cache: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the binary form of static data, for later runs."),
@@ -168,6 +175,13 @@ def run(
             metavar="N", min=1, help="Most pairs of terms that one path with + or * may connect [10000000]."
         ),
     ] = None,
+    max_partial_matches: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=4, help="Most partial matches that one sequence may have [10000000]."),
+    ] = None,
+    on_partial_matches: Annotated[
+        OnPartialMatches, typer.Option(help="Drop the oldest of more partial matches, or end the run.")
+    ] = OnPartialMatches.SHED,
     progress: Annotated[
         bool | None,
         typer.Option("--progress/--no-progress", help="Show progress [if stderr is a terminal]."),
@@ -200,8 +214,25 @@ def run(
         typer.Option(metavar="PATH", help="Spark: append the metrics of each batch, as JSON lines."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")] = False,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Run the query on a server (thalweg serve), with the token of THALWEG_TOKEN."
+        ),
+    ] = None,
 ) -> None:
     """Run a query over streams, and write the changes of its answer."""
+    if at is not None:
+        from thalweg.cli.remote import run_at
+        from thalweg.io.safety import check_outputs
+
+        for name in context.params:
+            source = context.get_parameter_source(name)
+            if name not in _AT and source is not None and source.name == "COMMANDLINE":
+                raise UsageError(f"--{name.replace('_', '-')} is not for --at: the server decides it")
+        check_outputs({"--out": out}, inputs={}, queries=[query], force=force)
+        run_at(at, query, stream, out=out, format=format, schema=schema, rules=rules)
+        return
     from thalweg.io.inputs import inputs_of, mappings_of
     from thalweg.io.job import Job, Outputs
     from thalweg.io.live import STDIN
@@ -222,8 +253,6 @@ def run(
         "--speedup": speedup is not None,
         "--loop": loop != 1,
         "--arrival": arrival,
-        "--static": bool(static),
-        "--static-cache": static_cache is not None,
     }
     for option, is_set in here.items():
         if is_set and on is Runner.SPARK:
@@ -264,6 +293,8 @@ def run(
             on_error="fail" if on_error is OnError.FAIL else "quarantine",
             drain=drain,
             max_path_pairs=max_path_pairs or LIMITS.path_pairs,
+            max_partial_matches=max_partial_matches or LIMITS.partial_matches,
+            on_partial_matches="fail" if on_partial_matches is OnPartialMatches.FAIL else "shed",
             shards=shards,
         )
     except OptionError as wrong:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from thalweg.cli.program import QueryFile, Rules, SchemaFile, app, parse_file, with_schema
+from thalweg.cli.program import QueryFile, Rules, SchemaFile, StaticFiles, app, parse_file, with_schema
 from thalweg.errors import UsageError
 
 
@@ -35,13 +35,18 @@ def explain(
     ] = Drawing.TEXT,
     schema: SchemaFile = None,
     rules: Rules = None,
+    static: StaticFiles = None,
 ) -> None:
     """Show how a query is parsed and how it will be run."""
-    parsed = parse_file(query, default=stream or "urn:thalweg:stream")
-    parsed = with_schema(parsed, schema, rules)
+    from thalweg.io.static import static_of
     from thalweg.plan.explain import explain as explained
 
-    print(explained(parsed, shards, format=format.value))
+    background = static_of(static or ())
+    parsed = parse_file(query, default=stream or "urn:thalweg:stream", graphs=background.names)
+    parsed = with_schema(parsed, schema, rules)
+    if static:
+        background.require(parsed.graphs)
+    print(explained(parsed, shards, format=format.value, static=background))
 
 
 @app.command()
@@ -58,7 +63,8 @@ def bench(
         str,
         typer.Argument(
             metavar="[SUITE]",
-            help="lubm, read, seas, taxi, snb, dynamic, algebra, offers, static, stock, memory or spark.",
+            help="lubm, read, seas, taxi, snb, dynamic, algebra, offers, static, stock, smartgrid, memory, process, "
+            "spark or service.",
         ),
     ] = "lubm",
     data: Annotated[
@@ -70,10 +76,20 @@ def bench(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Use less data, in a fraction of the time.")] = False,
     spark: Annotated[bool, typer.Option(help="Measure on Spark, too.")] = True,
+    plots: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Draw charts there, as SVG: of stock and smartgrid."),
+    ] = None,
+    rivals: Annotated[
+        bool,
+        typer.Option("--rivals", help="Download (Maven) and run other engines, too: stock has Esper (GPL)."),
+    ] = False,
 ) -> None:
     """Run benchmarks on this machine; print a table and write JSON."""
     if data is not None and not data.is_file():
         raise UsageError("no such file", source=str(data))
+    if plots is not None and suite not in ("stock", "smartgrid"):
+        raise UsageError(f"--plots is for stock and smartgrid: {suite} has no charts")
     figures = json or Path(f"bench-{suite}.json")
     if data is not None and figures.exists() and figures.samefile(data):
         raise UsageError("--json would overwrite --data: name another file", source=str(figures))
@@ -81,6 +97,8 @@ def bench(
 
     from thalweg import bench as benchmarks
 
-    report = benchmarks.run(suite, data=data, quick=quick, spark=spark)
+    report = benchmarks.run(suite, data=data, quick=quick, spark=spark, rivals=rivals)
     Console().print(report.table())
     report.write(figures)
+    if plots is not None:
+        benchmarks.write_charts(report.charts, plots)

@@ -99,14 +99,14 @@ def convert(job: Conversion) -> Converted:
     """Convert a file, or the standard input, into a file that appears when it is complete."""
     begin = time.perf_counter()
     target = output_format(job.target, job.out_format)
-    with _source(job) as (paths, live):
+    with source_files(job.source, job.options) as (paths, live):
         formats = [job.options.format_for(path) for path in paths]
         options = _framing(job.options, formats, target)
         timed = options.mode_for(formats[0]) != "triples" or not formats[0].has_graphs
         arena, done = Arena(), Converted()
         stream = job.stream or STREAM
         events = FileEvents(paths, stream, arena, Prune.everything(), options, live=live)
-        with _output(job.target) as out, closing(Records(job.quarantine)) as quarantine:
+        with whole_file(job.target) as out, closing(Records(job.quarantine)) as quarantine:
             answer = Answer(stream if target.name in _SETS else job.stream or "", "additions", timed=timed)
             writer = _writer(target, out, answer)
             with writer, Interrupts() as interrupts:
@@ -245,19 +245,19 @@ def _note_times(done: Converted, formats: list[Format], target: Format) -> None:
 
 
 @contextmanager
-def _source(job: Conversion) -> Iterator[tuple[list[str], pieces | None]]:
+def source_files(source: str, options: RunOptions) -> Iterator[tuple[list[str], pieces | None]]:
     """The files to read; the standard input is copied to one, because formats are read in pieces of a file."""
-    if job.source != STDIN:
-        yield files_of(job.source, job.options), None
+    if source != STDIN:
+        yield files_of(source, options), None
         return
     with tempfile.NamedTemporaryFile(prefix="thalweg-stdin-") as spool:
         shutil.copyfileobj(sys.stdin.buffer, spool, 1 << 20)
         spool.flush()
-        yield [STDIN], pieces(spool.name, unpack_ratio=job.options.unpack_ratio)
+        yield [STDIN], pieces(spool.name, unpack_ratio=options.unpack_ratio)
 
 
 @contextmanager
-def _output(path: Path) -> Iterator[IO[bytes]]:
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """The file that is written: another name until it is complete, so that a failure leaves what was there."""
     if str(path) == "-":
         yield sys.stdout.buffer

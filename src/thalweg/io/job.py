@@ -58,15 +58,20 @@ class Job:
         *,
         derive: Sequence[str | Query] = (),
         stream: str | None = None,
+        static: StaticData | None = None,
     ) -> Job:
         """The job of queries whose events come from elsewhere; texts are parsed here, and nowhere after.
 
-        `stream` is what a query reads that names no stream.
+        `stream` is what a query reads that names no stream. Files that FROM names are added to the `static` data.
         """
-        producers = tuple(_parsed(producer, stream) for producer in derive)
+        static = StaticData() if static is None else static
+        producers = tuple(_parsed(producer, stream, static) for producer in derive)
         if None in map(output_of, producers):
             raise UsageError("a stream is derived by REGISTER ISTREAM <stream> AS CONSTRUCT ...")
-        return cls(_parsed(query, stream), options=options or RunOptions(), derive=producers)
+        parsed = _parsed(query, stream, static)
+        for one in (*producers, parsed):
+            static.require(one.graphs)
+        return cls(parsed, options=options or RunOptions(), derive=producers, static=static)
 
     @classmethod
     def of_files(
@@ -138,11 +143,11 @@ class Job:
         return any(path == own or path.startswith(own + os.sep) for own in self.own)
 
 
-def _parsed(query: str | Query, stream: str | None) -> Query:
+def _parsed(query: str | Query, stream: str | None, static: StaticData) -> Query:
     """A query, parsed if it is a text; whoever parsed another one has seen its doubts."""
     if not isinstance(query, str):
         return query
-    parsed = parse(query, stream=stream)
+    parsed = parse(query, stream=stream, graphs=static.names)
     for doubt in parsed.doubts:
         warn(f"query: {doubt}")
     return parsed

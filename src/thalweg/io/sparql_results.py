@@ -39,7 +39,7 @@ class SparqlJson(Snapshot):
     of = "select"
 
     def _begin(self) -> bytes:
-        self._term = _Terms(_json_term)
+        self._term = _Terms(json_term)
         self._keys = [json.dumps(name, ensure_ascii=False) for name in self.names]
         if self.answer.ask:
             return b""
@@ -98,7 +98,7 @@ class SparqlCsv(Snapshot):
     of = "solutions"
 
     def _begin(self) -> bytes:
-        self._term = _Terms(_plain)
+        self._term = _Terms(plain)
         return csv_rows([self.names])
 
     def _text(self, rows: Iterable[Row]) -> bytes:
@@ -117,11 +117,13 @@ class SparqlTsv(Snapshot):
         return tsv_rows(rows)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """The bare value of a term."""
     return text if text[0] == "_" else parse(text).content
 
 
-def _json_term(text: str) -> str:
+def json_term(text: str) -> str:
+    """A term as SPARQL results in JSON have it."""
     value = parse(text)
     if value.kind == IRI:
         term: dict[str, Any] = {"type": "uri", "value": value.content}

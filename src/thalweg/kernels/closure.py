@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thalweg.kernels.chains import link, unlink
 from thalweg.kernels.checking import njit
 from thalweg.kernels.hashing import mixed
 
@@ -182,30 +183,6 @@ def _release_node(slots, keys, nodes, marks, node):
 
 
 @njit(cache=True, nogil=True)
-def _link(edges, nodes, edge, end, head, following, previous):
-    """Puts an edge at the beginning of a chain of a node."""
-    node = edges[edge, end]
-    first = nodes[node, head]
-    edges[edge, following] = first
-    edges[edge, previous] = -1
-    if first >= 0:
-        edges[first, previous] = edge
-    nodes[node, head] = edge
-
-
-@njit(cache=True, nogil=True)
-def _unlink(edges, nodes, edge, end, head, following, previous):
-    """Takes an edge out of a chain of a node."""
-    after, before = edges[edge, following], edges[edge, previous]
-    if before >= 0:
-        edges[before, following] = after
-    else:
-        nodes[edges[edge, end], head] = after
-    if after >= 0:
-        edges[after, previous] = before
-
-
-@njit(cache=True, nogil=True)
 def _count_edge(slots, edges, nodes, marks, u, v, weight):
     """Adds a weight to an edge, which is in the chains of its ends while its count is above 0; what became of it."""
     slot = _slot_of(slots, edges, u, v)
@@ -230,12 +207,12 @@ def _count_edge(slots, edges, nodes, marks, u, v, weight):
     edges[edge, EDGE_MORE] = np.int32(after >> 32)
     result = np.int64(_TOUCHED)
     if before <= 0 and after > 0:
-        _link(edges, nodes, edge, EDGE_FROM, NODE_OUT, EDGE_NEXT_OUT, EDGE_LAST_OUT)
-        _link(edges, nodes, edge, EDGE_TO, NODE_IN, EDGE_NEXT_IN, EDGE_LAST_IN)
+        link(edges, nodes, edge, EDGE_FROM, NODE_OUT, EDGE_NEXT_OUT, EDGE_LAST_OUT)
+        link(edges, nodes, edge, EDGE_TO, NODE_IN, EDGE_NEXT_IN, EDGE_LAST_IN)
         result = np.int64(_NEW_EDGE)
     elif before > 0 and after <= 0:
-        _unlink(edges, nodes, edge, EDGE_FROM, NODE_OUT, EDGE_NEXT_OUT, EDGE_LAST_OUT)
-        _unlink(edges, nodes, edge, EDGE_TO, NODE_IN, EDGE_NEXT_IN, EDGE_LAST_IN)
+        unlink(edges, nodes, edge, EDGE_FROM, NODE_OUT, EDGE_NEXT_OUT, EDGE_LAST_OUT)
+        unlink(edges, nodes, edge, EDGE_TO, NODE_IN, EDGE_NEXT_IN, EDGE_LAST_IN)
         result = np.int64(_GONE_EDGE)
     if after == 0:
         _forget(slots, edges, slot)
@@ -296,25 +273,14 @@ def _free_entry(entries, marks, entry):
 @njit(cache=True, nogil=True)
 def _attach(entries, entry, parent):
     """Makes an entry a child of another one."""
-    first = entries[parent, ENTRY_CHILD]
     entries[entry, ENTRY_PARENT] = parent
-    entries[entry, ENTRY_NEXT] = first
-    entries[entry, ENTRY_LAST] = -1
-    if first >= 0:
-        entries[first, ENTRY_LAST] = entry
-    entries[parent, ENTRY_CHILD] = entry
+    link(entries, entries, entry, ENTRY_PARENT, ENTRY_CHILD, ENTRY_NEXT, ENTRY_LAST)
 
 
 @njit(cache=True, nogil=True)
 def _detach(entries, entry):
     """Takes an entry from its parent."""
-    after, before = entries[entry, ENTRY_NEXT], entries[entry, ENTRY_LAST]
-    if before >= 0:
-        entries[before, ENTRY_NEXT] = after
-    else:
-        entries[entries[entry, ENTRY_PARENT], ENTRY_CHILD] = after
-    if after >= 0:
-        entries[after, ENTRY_LAST] = before
+    unlink(entries, entries, entry, ENTRY_PARENT, ENTRY_CHILD, ENTRY_NEXT, ENTRY_LAST)
     entries[entry, ENTRY_PARENT] = _DETACHED
 
 
@@ -328,12 +294,7 @@ def _reach(slots, entries, nodes, marks, parent, node):
     entry = _take_entry(entries, marks, root, node)
     slots[slot] = entry
     _attach(entries, entry, parent)
-    first = nodes[node, NODE_ENTRIES]
-    entries[entry, ENTRY_AFTER] = first
-    entries[entry, ENTRY_BEFORE] = -1
-    if first >= 0:
-        entries[first, ENTRY_BEFORE] = entry
-    nodes[node, NODE_ENTRIES] = entry
+    link(entries, nodes, entry, ENTRY_NODE, NODE_ENTRIES, ENTRY_AFTER, ENTRY_BEFORE)
     marks[PAIRS] += 1
     return entry
 
@@ -341,15 +302,9 @@ def _reach(slots, entries, nodes, marks, parent, node):
 @njit(cache=True, nogil=True)
 def _remove(slots, entries, nodes, marks, entry):
     """Removes a detached entry that has no children."""
-    after, before = entries[entry, ENTRY_AFTER], entries[entry, ENTRY_BEFORE]
-    node = entries[entry, ENTRY_NODE]
-    if before >= 0:
-        entries[before, ENTRY_AFTER] = after
-    else:
-        nodes[node, NODE_ENTRIES] = after
-    if after >= 0:
-        entries[after, ENTRY_BEFORE] = before
-    _forget(slots, entries, _slot_of(slots, entries, np.int64(entries[entry, ENTRY_ROOT]), np.int64(node)))
+    unlink(entries, nodes, entry, ENTRY_NODE, NODE_ENTRIES, ENTRY_AFTER, ENTRY_BEFORE)
+    root, node = np.int64(entries[entry, ENTRY_ROOT]), np.int64(entries[entry, ENTRY_NODE])
+    _forget(slots, entries, _slot_of(slots, entries, root, node))
     _free_entry(entries, marks, entry)
     marks[PAIRS] -= 1
 

@@ -3,6 +3,9 @@
 The table has `properties` int64[n, 4] (id, what it reads, first form, forms) and `classes` int64[m, 4] (id of a
 property, id of a class, first form, forms), both open addressing with n and m powers of two, id 0 = free; and `forms`
 int64[k, 5]: (which end is the subject, or a constant; predicate; which end is the object, or a constant).
+
+Most types of a stream are in no hierarchy that is asked for. So the classes have a filter `bits` int64[m / 8], one bit
+for each: it stays in the innermost cache, where a table of thousands of classes does not (docs/decisions/0041).
 """
 
 from __future__ import annotations
@@ -51,7 +54,23 @@ def enter(table, rows, keyed):
 
 
 @njit(cache=True, nogil=True)
-def find_forms(feed, takes, ss, ps, os, properties, classes, itself, firsts, counts):
+def enter_bits(bits, rows):
+    """Enters the keys of rows of classes into an empty filter."""
+    last = np.int64(64 * bits.shape[0] - 1)
+    for k in range(rows.shape[0]):
+        place = slot_of(rows[k, 0], rows[k, 1], last)
+        bits[place >> 6] |= np.int64(1) << (place & 63)
+
+
+@njit(cache=True, nogil=True)
+def _may_have(bits, p, c):
+    """Whether a class may be in the table of a filter; most that are not are recognized here."""
+    place = slot_of(p, c, np.int64(64 * bits.shape[0] - 1))
+    return bits[place >> 6] >> (place & 63) & 1 != 0
+
+
+@njit(cache=True, nogil=True)
+def find_forms(feed, takes, ss, ps, os, properties, classes, bits, itself, firsts, counts):
     """Finds the first form and the number of forms of each triple (or ASIDE).
 
     Triples of feeds that are not taken, and markers (0), have none. `itself` is the form of triples of other
@@ -86,7 +105,8 @@ def find_forms(feed, takes, ss, ps, os, properties, classes, itself, firsts, cou
             aside += 1
             continue
         if reads != 0:
-            found = _search(classes, p, os[i] if reads == READS_OBJECT else ss[i])
+            c = os[i] if reads == READS_OBJECT else ss[i]
+            found = _search(classes, p, c) if _may_have(bits, p, c) else np.int64(-1)
             if found >= 0:
                 first = classes[found, 2]
                 count = classes[found, 3]

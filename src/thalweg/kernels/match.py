@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thalweg.kernels.bases import in_static, prefetch_static, row_to_mask
 from thalweg.kernels.checking import njit
 from thalweg.kernels.dispatch import dispatch_triple, partner_is_empty
 from thalweg.kernels.generations import delete_part, first_generation, insert_part, last_generation
@@ -98,7 +99,7 @@ from thalweg.kernels.layout import (
 from thalweg.kernels.memory import load64, store64
 from thalweg.kernels.parameter_table import look_up_parameters
 from thalweg.kernels.solutions import emit_solution
-from thalweg.kernels.steps import choose, first_row, fits
+from thalweg.kernels.steps import choose, first_static_row, fits
 from thalweg.kernels.store import (
     BASE,
     CUT,
@@ -116,14 +117,12 @@ from thalweg.kernels.store import (
     SHOW,
     TAIL,
     first_instant,
-    in_static,
     insert,
     is_hidden,
     older_row,
     prefetch_entries,
     row_address,
     row_to_delete,
-    row_to_mask,
     set_hidden,
 )
 
@@ -224,9 +223,7 @@ def match(
                         )
                         base = load64(target, BASE)
                         if base != 0:  # the arrival is looked up there
-                            prefetch_entries(
-                                all_stores + (base - 1) * (8 * FIELDS), 1, ss[ahead], ps[ahead], os[ahead]
-                            )
+                            prefetch_static(all_stores + (base - 1) * (8 * FIELDS), ss[ahead])
                 ahead += 1
             if f > 0:
                 dispatch_triple(s, p, o, store, load64(wild, store), table, last, lookahead)
@@ -373,8 +370,12 @@ def match(
                             level -= 1
                         else:
                             target = all_stores + (base - 1) * (8 * FIELDS)
-                            store64(frame, 0, first_row(target, step, vars))
-                            store64(frame, 6, target)
+                            first = first_static_row(target, step, vars)
+                            if first < 0:
+                                level -= 1
+                            else:
+                                store64(frame, 0, first)
+                                store64(frame, 6, target)
                         continue
                     node = all_nodes + load64(step, STEP_NODE) * (8 * NODE_CELLS)
                     deepest = load64(node, NODE_STEPS) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thalweg.kernels.bases import newest_static
 from thalweg.kernels.checking import njit
 from thalweg.kernels.layout import (
     BOUND,
@@ -71,6 +72,21 @@ def first_row(desc, step, bound):
 
 
 @njit(cache=True, nogil=True)
+def first_static_row(desc, step, bound):
+    """The same in a store of static data."""
+    kind = load64(step, STEP_KIND)
+    if kind == ALL:
+        return load64(desc, HEAD) - 1
+    return newest_static(
+        desc,
+        kind,
+        wanted(load64(step, STEP_TERMS), load64(step, STEP_TERMS + 1), bound),
+        wanted(load64(step, STEP_TERMS + 2), load64(step, STEP_TERMS + 3), bound),
+        wanted(load64(step, STEP_TERMS + 4), load64(step, STEP_TERMS + 5), bound),
+    )
+
+
+@njit(cache=True, nogil=True)
 def chain_length(desc, kind, row, most):
     """How many live rows a chain has from `row` on, counted up to `most`."""
     tail = load64(desc, TAIL)
@@ -89,7 +105,7 @@ def candidates(stores, desc, step, row, bound, most):
     base = load64(desc, BASE)
     if base != 0 and count < most:
         static = stores + (base - 1) * (8 * FIELDS)
-        count += chain_length(static, kind, first_row(static, step, bound), most - count)
+        count += chain_length(static, kind, first_static_row(static, step, bound), most - count)
     return count
 
 

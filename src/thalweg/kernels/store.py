@@ -29,6 +29,7 @@ import numpy as np
 
 from thalweg.kernels.bits import lshr
 from thalweg.kernels.checking import njit
+from thalweg.kernels.key_filter import add_key
 from thalweg.kernels.memory import load32, load64, prefetch64, store32, store64
 
 FOREVER = np.iinfo(np.int64).max
@@ -47,7 +48,9 @@ TABLE, SIZE, TAKEN, LINK = range(
 )  # address, entries, those that are not empty, the 32-bit cell of a row's link
 INDEX_CELLS = 4
 INDEXES = 6
-FIELDS = TABLES + INDEX_CELLS * INDEXES
+# Of a store of static data: the address of the filter of its keys, and how many lines that has.
+FILTER, FILTER_LINES = range(TABLES + INDEX_CELLS * INDEXES, TABLES + INDEX_CELLS * INDEXES + 2)
+FIELDS = FILTER_LINES + 1
 
 # Window kinds.
 UNBOUNDED, RANGE, STEPPED, NOW, COUNTED, STATIC = range(6)
@@ -308,38 +311,25 @@ def set_hidden(row, hidden):
 
 
 @njit(cache=True, nogil=True)
-def in_static(desc, s, p, o):
-    """Whether a store of static data has a triple: some row of it has no end."""
-    number = newest(desc, SPO, s, p, o)
-    tail = load64(desc, TAIL)
-    while number >= tail:
-        if load64(row_address(desc, number), ROW_TO) == FOREVER:
-            return True
-        number = older_row(desc, SPO, number)
-    return False
+def filter_key(kind, s, p, o):
+    """The term of a key of index `kind` that says in which line of a filter it is, and a hash of the key.
+
+    Terms are hashes themselves. The line comes from the high bits of the term, so these are low bits of the hash.
+    """
+    s &= -(WITH_S >> kind & 1)
+    p &= -(WITH_P >> kind & 1)
+    o &= -(WITH_O >> kind & 1)
+    term = s if WITH_S >> kind & 1 else (o if WITH_O >> kind & 1 else p)
+    return term, (s << 32 | lshr(s, 32)) ^ (p << 21 | lshr(p, 43)) ^ (o << 42 | lshr(o, 22))
 
 
 @njit(cache=True, nogil=True)
-def row_to_mask(desc, op, time, s, p, o):
-    """A row of a triple, alive after `time`, that is still to be hidden or shown; or -1."""
-    number = newest(desc, SPO, s, p, o)
-    tail = load64(desc, TAIL)
-    while number >= tail:
-        row = row_address(desc, number)
-        if load64(row, ROW_TO) > time and is_hidden(row) == (op == SHOW):
-            return number
-        number = older_row(desc, SPO, number)
-    return np.int64(-1)
-
-
-@njit(cache=True, nogil=True)
-def rehide(stores, store):
-    """Hides the rows of a store whose triples its base has, and shows the others."""
-    desc = descriptor(stores, store)
-    base = descriptor(stores, load64(desc, BASE) - 1)
-    for number in range(load64(desc, TAIL), load64(desc, HEAD)):
-        row = row_address(desc, number)
-        set_hidden(row, in_static(base, load64(row, ROW_S), load64(row, ROW_P), load64(row, ROW_O)))
+def add_keys(desc, s, p, o):
+    """Adds the keys that the indexes make of a triple to the filter of a store of static data."""
+    for kind in range(INDEXES):
+        if load64(desc, HAS) >> kind & 1:
+            term, key = filter_key(kind, s, p, o)
+            add_key(load64(desc, FILTER), load64(desc, FILTER_LINES), term, key)
 
 
 @njit(cache=True, nogil=True)
@@ -371,6 +361,8 @@ def _to_head(desc, tail):
                 _link(desc, kind, number, found)
                 kinds |= 1 << kind
     set_hidden(row, hidden)
+    if load64(desc, KIND) == STATIC:
+        add_keys(desc, s, p, o)
     if generations != 0:
         set_range(desc, row, low, high, kinds)
     store64(desc, HEAD, number + 1)
@@ -506,6 +498,8 @@ def insert(desc, indexes, time, event, s, p, o):
     for index in range(1, INDEXES):
         if indexes >> index & 1:
             _link(desc, index, number, find(desc, index, s, p, o))
+    if kind == STATIC:
+        add_keys(desc, s, p, o)
     return number, begin
 
 
@@ -575,6 +569,8 @@ def enter(desc, indexes, s, p, o, begin, end, stamp):
     for index in range(INDEXES):
         if indexes >> index & 1:
             _link(desc, index, number, find(desc, index, s, p, o))
+    if load64(desc, KIND) == STATIC:
+        add_keys(desc, s, p, o)
     store64(desc, HEAD, number + 1)
 
 

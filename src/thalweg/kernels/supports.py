@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thalweg.kernels.chains import link, unlink
 from thalweg.kernels.checking import njit
 from thalweg.kernels.store import CUT, DELETE, EXPEL, FOREVER, INSERT, NEVER
 
@@ -69,30 +70,6 @@ def _find(slots, rows, s, p, o):
             return row, slot
         slot = (slot + 1) & last
     return np.int64(-1), slot
-
-
-@njit(cache=True, nogil=True)
-def _unlink(nodes, derived, node):
-    newer = nodes[node, NEWER]
-    older = nodes[node, OLDER]
-    if newer >= 0:
-        nodes[newer, OLDER] = older
-    else:
-        derived[nodes[node, DERIVED], HEAD] = older
-    if older >= 0:
-        nodes[older, NEWER] = newer
-
-
-@njit(cache=True, nogil=True)
-def _link(nodes, derived, node):
-    """Makes a node the newest of its derived triple."""
-    row = nodes[node, DERIVED]
-    older = derived[row, HEAD]
-    nodes[node, NEWER] = -1
-    nodes[node, OLDER] = older
-    if older >= 0:
-        nodes[older, NEWER] = node
-    derived[row, HEAD] = node
 
 
 @njit(cache=True, nogil=True)
@@ -164,11 +141,11 @@ def apply(
                         out[written, 4] = INSERT
                         out[written, 5] = event[i]
                         written += 1
-                    _link(nodes, derived, node)
+                    link(nodes, derived, node, DERIVED, HEAD, OLDER, NEWER)
             elif asserted[row, STAMP] != stamp:
                 for node in range(asserted[row, FIRST], asserted[row, FIRST] + asserted[row, COUNT]):
-                    _unlink(nodes, derived, node)
-                    _link(nodes, derived, node)
+                    unlink(nodes, derived, node, DERIVED, HEAD, OLDER, NEWER)
+                    link(nodes, derived, node, DERIVED, HEAD, OLDER, NEWER)
                     if expires:
                         found = nodes[node, DERIVED]
                         out[written, 0] = i
@@ -194,7 +171,7 @@ def apply(
         own_end = end_of(window, asserted[row, STAMP])
         for node in range(asserted[row, FIRST], asserted[row, FIRST] + asserted[row, COUNT]):
             newest = nodes[node, NEWER] < 0
-            _unlink(nodes, derived, node)
+            unlink(nodes, derived, node, DERIVED, HEAD, OLDER, NEWER)
             if not newest:
                 continue
             found = nodes[node, DERIVED]

@@ -1,4 +1,4 @@
-"""Query texts become queries: SPARQL, RSP-QL, C-SPARQL and SPAseq, recognised by their clauses."""
+"""Query texts become queries: SPARQL, RSP-QL, C-SPARQL, SPAseq and EP-SPARQL, recognised by their clauses."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from rdflib.plugins.sparql.parserutils import CompValue
 
 from thalweg import lines
 from thalweg.algebra.nodes import leaves, with_leaves
-from thalweg.algebra.query import DEFAULT_GRAPH, OPERATORS, Query, Source
+from thalweg.algebra.query import DEFAULT_GRAPH, OPERATORS, Query, Regime, Source
 from thalweg.algebra.rules import rewrite
 from thalweg.algebra.windows import PERIODIC, Count, Now, Range, Report, Static, Unbounded, Window
 from thalweg.deep import deeply
-from thalweg.errors import QueryError
+from thalweg.errors import QueryError, UsageError
 from thalweg.lang import csparql, grammar, rspql
-from thalweg.lang.clauses import Cursor, Token
+from thalweg.lang.clauses import Cursor, Name, Token
+from thalweg.lang.epsparql import is_temporal, parse_temporal
 from thalweg.lang.hints import data_in, hint_at
 from thalweg.lang.names import Prologue
 from thalweg.lang.sparql import QueryReader
 from thalweg.lang.spaseq import is_sequence, parse_sequence
 from thalweg.lang.text import QueryText
+from thalweg.schema.rules import rules_of_regime
 
 _LONGEST = 2_000_000
 _DEEPEST = 300
@@ -78,6 +80,7 @@ class _Clauses:
     """The stream clauses of a text, and the SPARQL text that remains without them."""
 
     registration: rspql.Registration | None = None
+    regime: Name | None = None
     windows: list[rspql.NamedWindow] = field(default_factory=list)
     streams: list[csparql.DefaultStream] = field(default_factory=list)
     blocks: set[int] = field(default_factory=set)
@@ -87,7 +90,9 @@ class _Clauses:
 def _parse(cursor: Cursor, stream: str | None, graphs: Collection[str]) -> Query:
     query = cursor.query
     if is_sequence(cursor):
-        return parse_sequence(cursor)
+        return parse_sequence(cursor, graphs)
+    if is_temporal(cursor):
+        return parse_temporal(cursor, stream, graphs)
     clauses = _cut(cursor)
     try:
         declarations, tree = grammar.parse(clauses.remaining)
@@ -124,7 +129,19 @@ def _parse(cursor: Cursor, stream: str | None, graphs: Collection[str]) -> Query
         root=with_leaves(root, renumbered),
         text=query.written,
         unknown_graphs=tuple(reader.unknown_graphs),
+        regime=_regime(query, prologue, clauses.regime),
     )
+
+
+def _regime(query: QueryText, prologue: Prologue, asked: Name | None) -> Regime | None:
+    """The entailment regime of a name; one that there is not is refused."""
+    if asked is None:
+        return None
+    iri = prologue.clause_name(asked)
+    try:
+        return Regime(iri, rules_of_regime(iri), query.source, *query.place(asked.at))
+    except UsageError as error:
+        query.refuse(error.reason, asked.at)
 
 
 def _cut(cursor: Cursor) -> _Clauses:
@@ -137,6 +154,11 @@ def _cut(cursor: Cursor) -> _Clauses:
                 cursor.query.fail("a query is registered once, before its SELECT or CONSTRUCT", token.at)
             front = csparql if csparql.is_registration(cursor) else rspql
             clauses.registration = front.registration(cursor, token)
+            clauses.regime = clauses.registration.regime
+        elif token.depth == 0 and token.matches("UNDER") and cursor.peek().matches("ENTAILMENT"):
+            if clauses.regime is not None:
+                cursor.query.fail("a query has one entailment regime", token.at)
+            clauses.regime = rspql.entailment(cursor)
         elif token.depth == 0 and token.matches("FROM") and cursor.take("STREAM"):
             clauses.streams.append(csparql.default_stream(cursor, token))
         elif token.depth == 0 and token.matches("FROM") and cursor.peek(1).matches("WINDOW"):

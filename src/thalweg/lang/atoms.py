@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NoReturn, Protocol
 
@@ -29,7 +30,7 @@ from thalweg.algebra.sequences import (
     negated_uses,
     uses_of,
 )
-from thalweg.algebra.windows import Now
+from thalweg.algebra.windows import Now, Static
 from thalweg.errors import QueryError
 from thalweg.lang.clauses import Cursor
 from thalweg.lang.names import Prologue
@@ -106,6 +107,19 @@ class Functions:
                 self.query.fail(_no_repetition(function, name), place)
 
 
+@dataclass(frozen=True)
+class StaticGraphs:
+    """The static graphs that atoms see: those that are one set with each event, and those that GRAPH can name."""
+
+    merged: tuple[str, ...]
+    named: tuple[str, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The graphs that GRAPH can name, as sources."""
+        return tuple(Source((), Static(), graph, (graph,)) for graph in self.named)
+
+
 class Definition(Protocol):
     """Where the group of an atom is written."""
 
@@ -114,23 +128,34 @@ class Definition(Protocol):
 
 
 class AtomReader:
-    """Reads the groups of the atoms of one query."""
+    """Reads the groups of the atoms of one query.
 
-    def __init__(self, query: QueryText, prologue: Prologue, functions: Functions) -> None:
+    Where groups are `closed`, their filters see their own variables, also those that are unbound.
+    """
+
+    def __init__(
+        self,
+        query: QueryText,
+        prologue: Prologue,
+        functions: Functions,
+        closed: bool = False,
+        static: StaticGraphs | None = None,
+    ) -> None:
         self.query = query
+        self.closed = closed
         self.prologue = prologue
         self.functions = functions
+        self.static = static or StaticGraphs((), ())
         self.asked: list[tuple[str, set[str], int]] = []
+        self.unknown_graphs: dict[str, None] = {}
+        """The graphs that atoms ask for and that are not there; `*` where one asks for any."""
 
     def read(self, name: str, stream: str, tree: Any, place: Definition) -> tuple[Atom, Node]:
         """The atom of a group, and its logical tree as it is written."""
-        source = Source((stream,), Now())
-        reader = QueryReader(
-            self.query, self.prologue, sources=(source,), window_blocks=frozenset(), default=0
-        )
+        sources = (Source((stream,), Now(), graphs=self.static.merged), *self.static.sources)
+        reader = QueryReader(self.query, self.prologue, sources=sources, window_blocks=frozenset(), default=0)
         node, filters = reader.elements_of(tree.where)
-        if nodes.find(node, nodes.Empty) is not None:
-            self.query.refuse(f"GRAPH in the pattern of the atom {name} is not supported yet", place.begin)
+        self.unknown_graphs.update(reader.unknown_graphs)
         if not _needs_triple(node):
             self.query.refuse(
                 f"the pattern of the atom {name} needs a triple that an event must have", place.begin
@@ -144,7 +169,7 @@ class AtomReader:
             # A FILTER with PREV holds as a whole in the first iteration.
             for one in [named] if has_previous else conjuncts(named):
                 names = {v for v in variables_of(one) if not v.startswith(INTERNAL)}
-                if names <= scope.certain:
+                if names <= (set(scope.possible) if self.closed else scope.certain):
                     node = reader.with_condition(node, one, part.at)
                     if exists_in(one):
                         self.asked.append((name, mentioned(node) - scope.certain, part.at))
@@ -158,7 +183,7 @@ class AtomReader:
                     conditions.append(Condition(one, *self.query.place(part.at)))
         possible = tuple(visible(node))
         text = self.query.text[place.begin : place.end]
-        asked = Query("RSP-QL", None, None, (source,), Project(node, possible), f"{name} {text}")
+        asked = Query("RSP-QL", None, None, sources, Project(node, possible), f"{name} {text}")
         return (
             Atom(name, stream, rewrite(asked), possible, scope.certain & set(possible), tuple(conditions)),
             node,
@@ -178,19 +203,19 @@ def _needs_triple(node: Node) -> bool:
     """Whether every solution needs a triple of the event."""
     match node:
         case nodes.Bgp():
-            return bool(node.patterns)
+            return any(pattern.source == 0 for pattern in node.patterns)
         case nodes.Join():
             return _needs_triple(node.left) or _needs_triple(node.right)
         case nodes.LeftJoin() | nodes.Minus() | nodes.Exists():
             return _needs_triple(node.left)
         case nodes.Union():
             return all(map(_needs_triple, node.inputs))
-        case nodes.Values() | nodes.ZeroLength():
+        case nodes.Values() | nodes.ZeroLength() | nodes.Empty():
             return False
         case nodes.Group():
             return bool(node.keys) and _needs_triple(node.input)
         case nodes.Closure():
-            return True
+            return _needs_triple(node.input)
     return all(map(_needs_triple, nodes.children(node)))
 
 
@@ -227,6 +252,29 @@ def check_conditions(query: QueryText, sequence: Sequence) -> None:
                         )
                 elif inner not in anew:
                     _fail(query, condition, _no_repetition(function, inner))
+    _check_orders(query, sequence, sequence.pattern)
+
+
+def _check_orders(query: QueryText, sequence: Sequence, item: Item) -> None:
+    """Refuses FILTERs of atoms that use variables which, in some order of overlapping parts, are bound later."""
+    match item:
+        case Option():
+            _check_orders(query, sequence, item.item)
+        case Alternatives() | Chain():
+            for one in item.items:
+                _check_orders(query, sequence, one)
+    if not isinstance(item, Alternatives) or not item.orders:
+        return
+    for order in item.items:
+        uses = list(uses_of(order))
+        seen: set[str] = set()
+        for place, use in enumerate(uses):
+            seen.update(sequence.atom(use).possible)
+            later = {name for one in uses[place + 1 :] for name in sequence.atom(one).possible}
+            for condition in sequence.atom(use).conditions:
+                if missing := (later - seen).intersection(variables_of(condition.expression)):
+                    reason = f"the FILTER of {use.atom} uses ?{min(missing)}, which is bound later in {order}"
+                    _fail(query, condition, reason)
 
 
 def _unknown(name: str, use: Use, elsewhere: bool) -> str:

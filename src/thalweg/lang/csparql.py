@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from thalweg.algebra.windows import Window
 from thalweg.lang.clauses import Cursor, Name, Token
-from thalweg.lang.rspql import NamedWindow, Registration
+from thalweg.lang.rspql import NamedWindow, Registration, entailment
 from thalweg.lang.windows import read_duration, read_window
 
 
@@ -34,8 +34,10 @@ def registration(cursor: Cursor, register: Token) -> Registration:
     if cursor.take("COMPUTED"):
         cursor.expect("EVERY")
         every = read_duration(cursor, "COMPUTED EVERY")
+    regime = entailment(cursor) if cursor.take("UNDER") else None
     cursor.expect("AS")
-    return Registration("C-SPARQL", None, name if kind.matches("STREAM") else None, register.at, every)
+    output = name if kind.matches("STREAM") else None
+    return Registration("C-SPARQL", None, output, register.at, every, regime)
 
 
 def _name(cursor: Cursor) -> Name:

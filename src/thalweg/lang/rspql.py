@@ -20,6 +20,8 @@ class Registration:
     at: int
     every: int | None = None
     """The distance of computations, where COMPUTED EVERY sets it."""
+    regime: Name | None = None
+    """The entailment regime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,17 @@ def registration(cursor: Cursor, register: Token) -> Registration:
     """What follows REGISTER, if it is RSP-QL: an operator or the word STREAM, and the output's name."""
     kind = cursor.expect(*OPERATORS, "STREAM")
     output = cursor.name("the output stream")
-    if under := cursor.take("UNDER"):
-        cursor.query.refuse("UNDER ENTAILMENT REGIME is not supported yet", under.at)
+    regime = entailment(cursor) if cursor.take("UNDER") else None
     cursor.expect("AS")
-    return Registration("RSP-QL", None if kind.matches("STREAM") else kind.text.upper(), output, register.at)
+    operator = None if kind.matches("STREAM") else kind.text.upper()
+    return Registration("RSP-QL", operator, output, register.at, regime=regime)
+
+
+def entailment(cursor: Cursor) -> Name:
+    """What follows UNDER: the entailment regime."""
+    cursor.expect("ENTAILMENT")
+    cursor.expect("REGIME")
+    return cursor.name("an entailment regime")
 
 
 def named_window(cursor: Cursor) -> NamedWindow:

@@ -1,7 +1,7 @@
 """The expression between the parentheses of SEQ: its grammar, and what it may not say.
 
 alternatives = chain ('|' chain)*
-chain        = unit ((';' | ',') unit)*  |  unit ('<>' unit)+
+chain        = unit ((';' | ',') unit)*  |  unit ('<>' unit)+  |  unit relation unit
 unit         = (name | '(' alternatives ')') ('+' | '?' | '!' | '{' n (',' m?)? '}')*
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NoReturn
 
+from thalweg.algebra.allen import RELATIONS, has_blocks, related
 from thalweg.algebra.sequences import (
     FOLLOWED,
     IMMEDIATELY,
@@ -81,12 +82,50 @@ class _SequenceReader:
         ops: list[str] = []
         if self._is_together():
             return self._together(items, depth)
+        if relation := self._relation():
+            return self._related(items[0], *relation, depth)
         while op := self.cursor.take(FOLLOWED, IMMEDIATELY):
             ops.append(op.text)
             items.append(self._unit(depth))
             if self._is_together():
                 self.query.fail("put parentheses around the operands of <>: (A <> B)", self.cursor.peek().at)
+            if relation := self._relation():
+                self.query.fail(f"put parentheses around both parts: (... {relation[0]} ...)", relation[1].at)
         return items[0] if len(items) == 1 else Chain(tuple(items), tuple(ops))
+
+    def _relation(self) -> tuple[str, Token] | None:
+        """One of Allen's relations, if it stands here."""
+        token = self.cursor.peek()
+        if token.kind != "word":
+            return None
+        name = token.text.upper()
+        for written in (f"{name} BY" if self.cursor.peek(1).matches("BY") else name, name):
+            if written in RELATIONS:
+                for _ in written.split():
+                    self.cursor.next()
+                return written, token
+        return None
+
+    def _related(self, left: Item, relation: str, token: Token, depth: int) -> Item:
+        """Two parts with one of Allen's relations, as the orders of events that fulfil it."""
+        right = self._unit(depth)
+        if self.cursor.peek().matches(FOLLOWED, IMMEDIATELY, "|") or self._is_together() or self._relation():
+            self.query.fail(f"put parentheses around the two parts: (... {relation} ...)", token.at)
+        if not has_blocks(left) or not has_blocks(right):
+            self.query.refuse(
+                f"the parts of {relation} are made of atoms, (A <> B), ; and |, without , + ? or !", token.at
+            )
+        found = related(left, relation, right, MOST_ALTERNATIVES)
+        if not found:
+            self.query.fail(
+                f"{relation} never holds here: a part that is one event has no duration", token.at
+            )
+        if len(found) > MOST_ALTERNATIVES:
+            self.query.refuse(
+                f"{relation} has more than {MOST_ALTERNATIVES:,} orders of events here: shorten its parts",
+                token.at,
+            )
+        return Alternatives(tuple(found), orders=True)
 
     def _is_together(self) -> bool:
         token = self.cursor.peek()

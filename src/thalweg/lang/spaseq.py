@@ -7,31 +7,33 @@ through the SPARQL grammar, in a text in which all the rest is blank, so that ev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NoReturn
 
 from thalweg.algebra import nodes
-from thalweg.algebra.expressions import Expression, Variable, substitute
+from thalweg.algebra.expressions import Constant, Expression, Variable, substitute
 from thalweg.algebra.nodes import Construct, Distinct, Node, Project, leaves, with_leaves
-from thalweg.algebra.query import Query, Source
+from thalweg.algebra.query import DEFAULT_GRAPH, Query, Source
 from thalweg.algebra.sequences import Atom, Item, Sequence, Use, negated_uses, uses_of
-from thalweg.algebra.terms import Pattern, Var
+from thalweg.algebra.temporal import is_time_of_group
+from thalweg.algebra.terms import XSD, Const, Pattern, Var
 from thalweg.algebra.windows import Now
 from thalweg.errors import QueryError
 from thalweg.hints import did_you_mean
 from thalweg.instants import duration
 from thalweg.lang import grammar
-from thalweg.lang.atoms import AtomReader, Functions, check_conditions
+from thalweg.lang.atoms import AtomReader, Functions, StaticGraphs, check_conditions
 from thalweg.lang.clauses import Cursor, Name, Token, show_token
 from thalweg.lang.expressions import ExpressionReader
 from thalweg.lang.hints import hint_at
 from thalweg.lang.names import Prologue
 from thalweg.lang.patterns import PatternReader, joined
+from thalweg.lang.selection import SelectionReader
 from thalweg.lang.sequences import read_sequence
 
-_CLAUSES = ("WITHIN", "FROM", "PARTITION", "AFTER", "WHERE", "SEQ")
+_CLAUSES = ("WITHIN", "FROM", "PARTITION", "AFTER", "CONSUME", "WITH", "WHERE", "SEQ")
 _UNITS = {"MILLISECOND": "ms", "SECOND": "s", "MINUTE": "m", "HOUR": "h", "DAY": "d"}
 _LENGTH = re.compile(rf"([0-9]+)\s*({'|'.join(_UNITS)})S?", re.IGNORECASE)
 
@@ -44,9 +46,9 @@ def is_sequence(cursor: Cursor) -> bool:
     )
 
 
-def parse_sequence(cursor: Cursor) -> Query:
-    """The query of a SPAseq text."""
-    return _Reader(cursor).read()
+def parse_sequence(cursor: Cursor, graphs: Collection[str] = ()) -> Query:
+    """The query of a SPAseq text; `graphs` are the names of the static graphs that there are."""
+    return SequenceReader(cursor, graphs).read()
 
 
 @dataclass
@@ -59,17 +61,24 @@ class _Definition:
     end: int
 
 
-class _Reader:
-    def __init__(self, cursor: Cursor) -> None:
+class SequenceReader:
+    """Reads the text of one sequence query."""
+
+    def __init__(self, cursor: Cursor, graphs: Collection[str] = ()) -> None:
         self.cursor = cursor
         self.query = cursor.query
+        self.graphs = graphs
+        self.merged: list[Name] = []
+        self.named: list[Name] = []
         self.within: int | None = None
         self.aliases: dict[str, Name] = {}
         self.partition: Token | None = None
         self.definitions: dict[str, _Definition] = {}
         self.functions = Functions(cursor)
+        self.selection = SelectionReader(cursor)
 
     def read(self) -> Query:
+        """The query."""
         for token in self.cursor.tokens:
             if token.depth > 0 and token.matches("SERVICE"):
                 self.query.refuse("SERVICE is not supported: a query makes no network call", token.at)
@@ -126,7 +135,7 @@ class _Reader:
 
     def _clauses(self, head: Token) -> None:
         while not self.cursor.peek().matches("WHERE", "SEQ"):
-            token = self.cursor.expect("WITHIN", "FROM", "PARTITION", "AFTER", "WHERE")
+            token = self.cursor.expect(*_CLAUSES[:-1])
             match token.text.upper():
                 case "WITHIN":
                     self._within(token)
@@ -135,7 +144,11 @@ class _Reader:
                 case "PARTITION":
                     self._partition(token)
                 case "AFTER":
-                    self._skip_rule(token)
+                    self.selection.read_skip(token)
+                case "CONSUME":
+                    self.selection.read_consume(token)
+                case "WITH":
+                    self.selection.read_with(token)
         if self.within is None:
             self.query.fail("a sequence needs WITHIN and a duration, such as WITHIN 30 MINUTES", head.at)
         if not self.aliases:
@@ -162,6 +175,13 @@ class _Reader:
             self.query.fail("WITHIN must be longer than nothing", first.at)
 
     def _stream(self, token: Token) -> None:
+        """FROM STREAM S <iri>, or FROM and FROM NAMED of a static graph."""
+        if self.cursor.take("NAMED"):
+            self.named.append(self.cursor.name("a static graph"))
+            return
+        if self.cursor.peek().kind in ("iri", "pname"):
+            self.merged.append(self.cursor.name("a static graph"))
+            return
         self.cursor.expect("STREAM")
         alias = self.cursor.peek()
         if alias.kind != "word":
@@ -187,17 +207,6 @@ class _Reader:
             self.query.fail(
                 f"PARTITION BY takes one variable, not {show_token(self.partition)}", self.partition.at
             )
-
-    def _skip_rule(self, token: Token) -> None:
-        self.cursor.expect("MATCH")
-        self.cursor.expect("SKIP")
-        if self.cursor.take("NO"):
-            self.cursor.expect("SKIP")
-            return
-        self.query.refuse(
-            "AFTER MATCH SKIP is not supported yet: all matches are reported, as AFTER MATCH SKIP NO SKIP says",
-            token.at,
-        )
 
     # WHERE { SEQ (...) DEFINE ... }, or WHERE SEQ (...) { DEFINE ... }
 
@@ -249,13 +258,13 @@ class _Reader:
 
     # The form of the answer
 
-    def _parsed(self, word: str, begin: int, end: int, before: str = "") -> Any:
+    def parsed(self, word: str, begin: int, end: int, before: str = "") -> Any:
         """The tree of `word ... { }`, with the text between two places and the prologue; the rest is blank."""
         text = self.functions.text
         cells = [c if c in "\r\n" else " " for c in text]
         for start, stop in ((0, self.prologue_end), (begin, end)):
             cells[start:stop] = text[start:stop]
-        at = begin - len(word) - 1
+        at = max(begin - len(word) - 1, self.prologue_end)
         cells[at : at + len(word)] = word
         if before:
             cells[end : end + len(before)] = before
@@ -275,7 +284,8 @@ class _Reader:
     def _form(self, head: Token, begin: int, end: int) -> tuple[Prologue, Any]:
         """The prologue, and the tree of the projection or of the template; WITHIN is where `{}` has room."""
         word = head.text.upper()
-        declarations, tree = self._parsed(word, max(begin, head.end + 1), end, "{}")
+        gap = self.query.text[head.end : head.end + 1].isspace()
+        declarations, tree = self.parsed(word, max(begin, head.end + gap), end, "{}")
         return Prologue(self.query, declarations), tree
 
     # The query
@@ -295,11 +305,12 @@ class _Reader:
                 near = did_you_mean(use.atom, tuple(self.definitions))
                 self._fail_at(use, f"no DEFINE GPM {use.atom} ON ... defines this atom{near}")
         used = dict.fromkeys(use.atom for use in uses)
-        reader = AtomReader(self.query, prologue, self.functions)
+        static = self._static(prologue)
+        reader = AtomReader(self.query, prologue, self.functions, static=static)
         atoms: dict[str, Atom] = {}
         trees: dict[str, Node] = {}
         for name, one in self.definitions.items():
-            _, tree = self._parsed("SELECT *", one.begin, one.end)
+            _, tree = self.parsed("SELECT *", one.begin, one.end)
             atom, node = reader.read(name, streams[one.alias.text], tree, one)
             if name in used:
                 atoms[name], trees[name] = atom, node
@@ -312,18 +323,60 @@ class _Reader:
             order,
             (),
             partition=None if self.partition is None else self.partition.text[1:],
+            skip=self.selection.skip,
+            consume=self.selection.consume,
+            retracts=self.selection.retracts,
+            timed_out=self.selection.timed_out,
         )
+        self.selection.check(sequence, is_construct=form.name == "ConstructQuery")
         check_conditions(self.query, sequence)
         self._check_partition(sequence)
-        sources = tuple(Source((stream,), Now()) for stream in order)
-        below = joined([_of_source(trees[name], order.index(atoms[name].stream)) for name in used])
+        read = [(trees[name], atoms[name].stream) for name in used]
+        return self.finished("SPAseq", sequence, read, reader, form, made)
+
+    def finished(
+        self,
+        language: str,
+        sequence: Sequence,
+        trees: list[tuple[Node, str]],
+        reader: AtomReader,
+        form: Any,
+        made: str | None,
+    ) -> Query:
+        """The query of a sequence: the trees of its atoms, each with its stream, and the form of its answer."""
+        order, static, prologue = sequence.streams, reader.static, reader.prologue
+        sources = tuple(Source((stream,), Now(), graphs=static.merged) for stream in order)
+        below = joined([_of_sources(node, order.index(stream), len(order)) for node, stream in trees])
+        read = {pattern.source for pattern in leaves(below)}
+        more = tuple(static.sources[k - len(order)] for k in sorted(read) if k >= len(order))
+        places = {k: len(order) + place for place, k in enumerate(k for k in sorted(read) if k >= len(order))}
+        below = _renumbered(below, places)
         if form.name == "ConstructQuery":
             root, columns = self._template(form, prologue, sequence, below)
             distinct = False
         else:
             root, columns, distinct = self._projection(form, prologue, sequence, below)
         sequence = replace(sequence, columns=columns, distinct=distinct)
-        return Query("SPAseq", None, made, sources, root, self.query.written, sequence)
+        return Query(
+            language,
+            None,
+            made,
+            (*sources, *more),
+            root,
+            self.query.written,
+            sequence,
+            unknown_graphs=tuple(reader.unknown_graphs),
+        )
+
+    def _static(self, prologue: Prologue) -> StaticGraphs:
+        """The static graphs that FROM and FROM NAMED choose; without them, all that there are."""
+        if self.merged or self.named:
+            merged, named = (
+                tuple(dict.fromkeys(map(prologue.clause_name, names))) for names in (self.merged, self.named)
+            )
+            return StaticGraphs(merged, named)
+        named = tuple(sorted(graph for graph in self.graphs if graph != DEFAULT_GRAPH))
+        return StaticGraphs((DEFAULT_GRAPH,), named)
 
     def _streams(self, prologue: Prologue) -> dict[str, str]:
         streams: dict[str, str] = {}
@@ -369,6 +422,11 @@ class _Reader:
             below = nodes.Extend(below, name, written)
         if form.projection is None:
             columns = {name: Variable(name) for name in _positive_names(sequence)}
+        if (name := self.selection.timed_out or "") and name in columns:
+            self.query.fail(f"?{name} is the variable of WITH TIMED OUT: it is a column by itself", form.at)
+        if name:
+            columns[name] = Variable(name)
+            below = nodes.Extend(below, name, Constant(Const.literal("false", datatype=f"{XSD}boolean")))
         root: Node = Project(below, tuple(columns))
         distinct = str(form.modifier or "").upper() == "DISTINCT"
         return (Distinct(root) if distinct else root), tuple(columns.items()), distinct
@@ -395,10 +453,21 @@ def _positive_names(sequence: Sequence) -> list[str]:
     """The variables that the patterns of atoms use which are not negated, in written order."""
     negated = set(map(id, negated_uses(sequence.pattern)))
     positive = (use for use in uses_of(sequence.pattern) if id(use) not in negated)
-    return list(dict.fromkeys(name for use in positive for name in sequence.atom(use).possible))
+    names = dict.fromkeys(name for use in positive for name in sequence.atom(use).possible)
+    return [name for name in names if not is_time_of_group(name)]
 
 
-def _of_source(node: Node, source: int) -> Node:
-    """A tree whose patterns read another source."""
-    patterns: Iterable[Pattern] = (replace(pattern, source=source) for pattern in leaves(node))
+def _of_sources(node: Node, stream: int, static: int) -> Node:
+    """The tree of an atom whose patterns read a stream by its number, and static graphs from a number on."""
+    return _renumbered(
+        node,
+        {p.source: stream if p.source == 0 else static + p.source - 1 for p in leaves(node)},
+    )
+
+
+def _renumbered(node: Node, places: Mapping[int, int]) -> Node:
+    """A tree whose patterns read other sources."""
+    patterns: Iterable[Pattern] = (
+        replace(pattern, source=places.get(pattern.source, pattern.source)) for pattern in leaves(node)
+    )
     return with_leaves(node, tuple(patterns))

@@ -35,7 +35,7 @@ _STEP = ("STEP", "SLIDE")
 """SLIDE is how drafts of RSP-QL and SRBench write STEP."""
 _KINDS = ("RANGE", "ELEMENTS", "TRIPLES", "NOW")
 _OTHER_STEPS = re.compile(r"\s(?:EVERY|HOP|HOPPING|ADVANCE|ADVANCING|SLIDING|BY|JUMP)\b", re.IGNORECASE)
-_ENDS = (*_STEP, "TUMBLING", "ORIGIN", "BOUNDS", "REPORT", "WITH", "AS", "]")
+_ENDS = (*_STEP, "TUMBLING", "ORIGIN", "BOUNDS", "REPORT", "WITH", "AS", "UNDER", "]")
 
 
 @dataclass

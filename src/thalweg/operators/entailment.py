@@ -19,7 +19,7 @@ from thalweg.kernels import supports as kernel
 from thalweg.kernels.store import INSERT
 from thalweg.operators.counting import Counting
 from thalweg.operators.state import State
-from thalweg.plan.shares import spread
+from thalweg.plan.cells import in_parts
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
 from thalweg.schema.expansion import Derived, Expansion
@@ -39,7 +39,7 @@ class Entailment:
         """How many deletes found nothing to delete."""
         self._takes = np.zeros(feeds, np.bool_)
         self._takes[list(streams)] = True
-        self._expansion = expansion
+        self.expansion = expansion
         self._counting = Counting(window.window, streams, None) if isinstance(window.window, Count) else None
         self._parts = _Parts(window.parts, expansion.arena) if window.parts else None
         self._per_event = isinstance(window.window, Now)
@@ -67,7 +67,7 @@ class Entailment:
         assert self._supports is not None
         if not len(rows):
             return Rows.empty()
-        derived = self._expansion.derive(rows.s, rows.p, rows.o)
+        derived = self.expansion.derive(rows.s, rows.p, rows.o)
         if self._supports.is_full(len(rows), len(derived.s)):
             self._renew(int(rows.time[0]), len(rows), len(derived.s))
         made = self._supports.step(rows, self._own(derived))
@@ -83,9 +83,7 @@ class Entailment:
 
     def _expanded(self, feed: Ints, rows: Rows, bound: int) -> Rows:
         """The rows that follow from others where nothing is deleted."""
-        columns, logged = self._expansion.derive_rows(
-            feed, self._takes, rows.columns, log=not self._per_event
-        )
+        columns, logged = self.expansion.derive_rows(feed, self._takes, rows.columns, log=not self._per_event)
         made = Rows(*columns)
         if self._parts is not None:
             made = made[self._parts.holds(made.s, made.p, made.o)]
@@ -128,7 +126,7 @@ class Entailment:
         """Fills new supports with asserted triples (s, p, o, stamp)."""
         assert self._supports is not None
         kept = np.ascontiguousarray(_latest(_alive(asserted, self._cells, now)))
-        derived = self._own(self._expansion.derive(*kept[:3]))
+        derived = self._own(self.expansion.derive(*kept[:3]))
         self._supports.reserve(kept.shape[1] + rows, len(derived.s) + more)
         zeros, ones = np.zeros(kept.shape[1], np.int64), np.ones(kept.shape[1], np.int64)
         s, p, o, stamp = kept
@@ -165,7 +163,7 @@ class Entailment:
         """The terms of asserted triples, and those of the table."""
         counted = [] if self._counting is None else self._counting.live_ids()
         own = [] if self._parts is None else [self._parts.live_ids()]
-        return [self._expansion.live_ids(), self._asserted()[:3].ravel(), *counted, *own]
+        return [self.expansion.live_ids(), self._asserted()[:3].ravel(), *counted, *own]
 
     def clear(self) -> None:
         """Releases everything: there will be no further call."""
@@ -185,7 +183,7 @@ class Entailment:
     def nbytes(self) -> int:
         """The memory of the table, the log or the supports, and what is counted."""
         kept = 32 * self._logged if self._supports is None else self._supports.nbytes
-        return self._expansion.nbytes + kept + (0 if self._counting is None else self._counting.nbytes)
+        return self.expansion.nbytes + kept + (0 if self._counting is None else self._counting.nbytes)
 
 
 class _Parts:
@@ -206,20 +204,7 @@ class _Parts:
 
     def holds(self, s: Ints, p: Ints, o: Ints) -> NDArray[np.bool_]:
         """Which triples are of the shard."""
-        columns = (s, p, o)
-        found = np.zeros(len(s), np.bool_)
-        for patterns, coordinates in self._parts:
-            wanted = np.zeros(len(s), np.bool_)
-            for pattern in patterns:
-                fits = np.ones(len(s), np.bool_)
-                for term, column in zip(pattern, columns, strict=True):
-                    if term is not None:
-                        fits &= column == term
-                wanted |= fits
-            for place, share, coordinate in coordinates:
-                wanted &= spread(self._arena.keys(columns[place])) % share == coordinate
-            found |= wanted
-        return found
+        return in_parts(self._parts, self._arena, s, p, o)
 
     def live_ids(self) -> Ints:
         """The ids of constants."""

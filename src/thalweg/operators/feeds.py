@@ -25,8 +25,9 @@ from thalweg.plan.program import (
 )
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
+from thalweg.schema.axioms import Schema
 from thalweg.schema.expansion import Expansion
-from thalweg.schema.network import Network
+from thalweg.schema.network import Network, Terms
 
 Ints = NDArray[np.int64]
 GENERATION = 32
@@ -46,6 +47,7 @@ class OwnFeeds:
         self._generations: list[int] = []
         self._gone: set[int] = set()
         self._listeners: list[list[View]] = []
+        self._shared: list[Expansion] = []
 
     def follow(self, program: Program, queries: Sequence[tuple[Query, View, int, int]], arena: Arena) -> None:
         """Has the windows of a program; those that it had go on. Queries come with their views, epochs, generations."""
@@ -55,6 +57,7 @@ class OwnFeeds:
         self._gone = {number for number, key in enumerate(self._keys) if key in gone}
         self._own, self._generations, self._listeners = [], [], []
         self._plain = bool((program.feeds[: self._streams, 0] >= 0).any())
+        tables: dict[tuple[Schema, frozenset[Terms]], Expansion] = {}
         for key in self._keys:
             streams, window, epoch, _ = key
             assert isinstance(window, Count | Arrivals | Entailed)
@@ -62,11 +65,17 @@ class OwnFeeds:
             if made is None:
                 numbers = [program.streams.index(stream) for stream in streams]
                 asked = [(query, own) for query, _, own, _ in queries]
-                made = _made(window, key, numbers, self._streams, asked, arena)
+                if isinstance(window, Entailed):
+                    table = _table(window.schema, patterns_of(asked, key), arena, tables)
+                    made = Entailment(window, numbers, self._streams, table)
+                else:
+                    made = _made(window, key, numbers, asked, arena)
             self._own.append(made)
             # All queries of an epoch have the same generation, and no other query uses the store.
             self._generations.append(max((born for _, _, own, born in queries if own == epoch), default=0))
             self._listeners.append([view for query, view, own, _ in queries if _ticks(query, key, own)])
+        found = {id(one.expansion): one.expansion for one in self._own if isinstance(one, Entailment)}
+        self._shared = [one for one in found.values() if one.is_shared]
 
     def __len__(self) -> int:
         return len(self._own)
@@ -97,6 +106,8 @@ class OwnFeeds:
                 own = generation << GENERATION | self._streams + number
                 feeds.append(np.full(len(derived), own, np.int64))
                 parts.append(derived)
+        for expansion in self._shared:
+            expansion.forget()
         if len(parts) == 1:
             return feeds[0], parts[0]
         if not parts:
@@ -148,18 +159,29 @@ class OwnFeeds:
         return sum(made.nbytes for made in self._own)
 
 
+def _table(
+    schema: Schema,
+    patterns: tuple[Terms, ...],
+    arena: Arena,
+    tables: dict[tuple[Schema, frozenset[Terms]], Expansion],
+) -> Expansion:
+    """The network of a schema for some patterns: one of those that there are, which is then shared, or a new one."""
+    key = schema, frozenset(patterns)
+    if key in tables:
+        tables[key].is_shared = True
+    else:
+        tables[key] = Expansion(Network(schema, patterns), arena)
+    return tables[key]
+
+
 def _made(
-    window: Count | Arrivals | Entailed,
+    window: Count | Arrivals,
     key: StoreKey,
     streams: Sequence[int],
-    feeds: int,
     queries: Sequence[tuple[Query, int]],
     arena: Arena,
-) -> Counting | ArrivalTimes | Entailment:
-    """What makes the feed of a window over some of so many feeds, for queries, which come with their epochs."""
-    if isinstance(window, Entailed):
-        expansion = Expansion(Network(window.schema, patterns_of(queries, key)), arena)
-        return Entailment(window, streams, feeds, expansion)
+) -> Counting | ArrivalTimes:
+    """What makes the feed of a window over some streams, for queries, which come with their epochs."""
     wanted = wanted_predicates(queries, key, arena.intern)
     if isinstance(window, Arrivals):
         return ArrivalTimes(window, streams, wanted, arena.intern)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.expressions import Call, Constant, Expression, Variable, substitute, variables_of
+from thalweg.algebra.expressions import Expression, variables_of
 from thalweg.algebra.query import Query
 from thalweg.algebra.sequences import (
+    AT_ONCE,
     IMMEDIATELY,
     PREVIOUS,
     Atom,
@@ -24,86 +24,34 @@ from thalweg.algebra.sequences import (
     function_name,
     uses_of,
 )
-from thalweg.algebra.terms import XSD, Const
-from thalweg.errors import LimitError
+from thalweg.algebra.terms import XSD
 from thalweg.expressions.evaluate import Evaluator
-from thalweg.kernels.sequences import expand_ranges, find_ranges
+from thalweg.kernels.sequence_steps import ALL, LATEST, NOTHING
 from thalweg.kernels.times import NO_TIME
+from thalweg.operators.sequence_events import Instants, Solutions, pairs
+from thalweg.operators.sequence_functions import ZERO, accumulators_of, functions_in, without_averages
+from thalweg.operators.sequence_negation import FIRST, LAST, MARKS, Negations, agreeing
+from thalweg.operators.sequence_pool import Pool, needs_of
+from thalweg.operators.sequence_selection import Selection
+from thalweg.operators.sequence_shedding import Shedding
+from thalweg.operators.sequence_timeouts import Timeouts
+from thalweg.operators.sequence_trails import Trails
 from thalweg.operators.state import State as Saved
+from thalweg.options import LIMITS, Limits
 from thalweg.plan.automaton import (
-    AT_ONCE,
     BEGIN,
-    LEADING,
-    TRAILING,
     WITH_ONE_BETWEEN,
-    Absence,
-    Acceptance,
     Automaton,
     Edge,
     automaton_of,
 )
+from thalweg.plan.comparisons import not_by_instants
 from thalweg.rdf.arena import Arena
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-MOST_RUNS = 10_000_000
-"""Partial matches that one query may have."""
-_FIRST, _LAST, _MARKS = 0, 1, 2
-_NONE, _LATEST, _ALL = range(
-    3
-)  # runs that can be extended: none, those of the last instant, those in the window
-_AGAIN = "\x1fagain"
-_PAIRS = 1 << 18
-_ZERO = Constant(Const.literal("0", datatype=f"{XSD}integer"))
-_ONE = Constant(Const.literal("1", datatype=f"{XSD}integer"))
-
-
-@dataclass
-class Solutions:
-    """The solutions of an atom in some events, in the order of time: when, and the ids of its variables."""
-
-    times: Ints
-    rows: Ints
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-
-class Instants:
-    """The instants at which something happens that counts, by the value of the partition (0 without one)."""
-
-    def __init__(self) -> None:
-        self.values = np.empty(0, np.int64)
-        self.times = np.empty(0, np.int64)
-
-    def add(self, values: Ints, times: Ints) -> None:
-        """Takes more of them, in any order."""
-        if not len(times):
-            return
-        values, times = np.concatenate([self.values, values]), np.concatenate([self.times, times])
-        order = np.lexsort((times, values))
-        values, times = values[order], times[order]
-        new = np.ones(len(times), np.bool_)
-        new[1:] = (values[1:] != values[:-1]) | (times[1:] != times[:-1])
-        self.values, self.times = values[new], times[new]
-
-    def before(self, values: Ints, times: Ints, many: int = 1) -> Ints:
-        """For each time the instant before it, or that before the one before it; NO_TIME where there is none."""
-        values, times = np.ascontiguousarray(values), np.ascontiguousarray(times)
-        begin, end = np.empty(len(times), np.int64), np.empty(len(times), np.int64)
-        find_ranges(self.values, self.times, values, times, times, begin, end)
-        place = begin - many
-        found = np.full(len(times), NO_TIME, np.int64)
-        there = place >= 0
-        there[there] = self.values[place[there]] == values[there]
-        found[there] = self.times[place[there]]
-        return found
-
-    def forget(self, until: int) -> None:
-        """Lets go of instants before a time."""
-        kept = self.times >= until
-        if not kept.all():
-            self.values, self.times = self.values[kept], self.times[kept]
+_AGAIN, _TRAIL = "\x1fagain", "\x1ftrail"
+_PAUSE = 32  # batches without the pool after one that it could not take
 
 
 class SequenceRuns:
@@ -114,7 +62,7 @@ class SequenceRuns:
     awaits_start = False
     due: int | None = None
 
-    def __init__(self, query: Query, arena: Arena) -> None:
+    def __init__(self, query: Query, arena: Arena, limits: Limits = LIMITS) -> None:
         assert query.sequence is not None
         self.sequence: Sequence = query.sequence
         self.automaton: Automaton = automaton_of(self.sequence)
@@ -123,31 +71,47 @@ class SequenceRuns:
         self.width = len(self._columns)
         asked = [condition for atom in self.sequence.atoms for condition in atom.conditions]
         shown = [expression for _, expression in self.sequence.columns]
-        self._functions = _functions_in([*(one.expression for one in asked), *shown])
+        self._functions = functions_in([*(one.expression for one in asked), *shown])
         self.names = self._kept_names([*(one.expression for one in asked), *shown])
-        self._place = {name: _MARKS + 2 * self.automaton.marks + k for k, name in enumerate(self.names)}
-        self._vars = _MARKS + 2 * self.automaton.marks
+        self._place = {name: MARKS + 2 * self.automaton.marks + k for k, name in enumerate(self.names)}
+        self._vars = MARKS + 2 * self.automaton.marks
         self._wide = self._vars + len(self.names)
         self._conditions = {
             atom.name: [
                 (
-                    Evaluator(_without_averages(one.expression), self.names, arena),
+                    Evaluator(without_averages(one.expression), self.names, arena),
                     any(name.startswith(f"{PREVIOUS}(") for name in variables_of(one.expression)),
                 )
                 for one in atom.conditions
             ]
             for atom in self.sequence.atoms
         }
-        self._shown = [Evaluator(_without_averages(one), self.names, arena) for _, one in self._columns]
-        self._zero = arena.intern(_ZERO.value.text.encode())
-        self._accumulators = self._make_accumulators(arena)
-        negated = {absence.use.atom for one in self.automaton.acceptances for absence in one.absences}
-        self._negated = {name: self._no_solutions(name) for name in negated}
+        self._shown = [Evaluator(without_averages(one), self.names, arena) for _, one in self._columns]
+        self._zero = arena.intern(ZERO.value.text.encode())
+        self._accumulators = accumulators_of(self._functions, self._place, self.names, arena)
+        self._negations = Negations(self.sequence, self.automaton, self._place, self._conditions)
         self._instants = Instants()
         none = np.empty((0, self._wide), np.int64)
         self._runs = [none] * len(self.automaton.states)
         self._waiting = [none] * len(self.automaton.acceptances)
-        self._needed = self._needs()
+        self._needed = needs_of(self.automaton, self.sequence)
+        self._shedding = Shedding(limits)
+        self._trails: Trails | None = None
+        self._selection: Selection | None = None
+        self._timeouts: Timeouts | None = None
+        if self.sequence.traced:
+            self._trails = Trails()
+        if self.sequence.timed_out is not None and self._trails is not None:
+            self._timeouts = Timeouts(self.automaton, self._trails, self.sequence.within)
+        self._flags = [arena.intern(f'"{text}"^^<{XSD}boolean>'.encode()) for text in ("false", "true")]
+        if self.sequence.selects and self._trails is not None:
+            self._selection = Selection(self.sequence, self.automaton, self._trails, self._texts)
+        self._settled = NO_TIME
+        self._pool: Pool | None = None
+        self._pooled, self._pause = False, 0
+        if not_by_instants(self.sequence) is None:
+            pool = Pool(self.sequence, self.automaton, self._place, self._wide, arena, self._shedding)
+            self._pool = pool if pool.fits else None
 
     # What runs keep
 
@@ -171,47 +135,9 @@ class SequenceRuns:
                 wanted.add(function_name("SUM", name))
         if any(function == PREVIOUS for function, _ in self._functions):
             wanted.add(_AGAIN)
+        if self.sequence.traced:
+            wanted.add(_TRAIL)
         return tuple(sorted(wanted))
-
-    def _make_accumulators(self, arena: Arena) -> dict[str, list[tuple[int, Evaluator]]]:
-        """By variable: the columns that an iteration changes which binds it, and their new values."""
-        found: dict[str, list[tuple[int, Evaluator]]] = {}
-        for name in {name for function, name in self._functions if function != PREVIOUS}:
-            value = Variable(name)
-            count = Variable(function_name("COUNT", name))
-            first = Call("=", (count, _ZERO))
-            for function in ("COUNT", "SUM", "MIN", "MAX", "FIRST", "LAST"):
-                column = function_name(function, name)
-                if column not in self.names:
-                    continue
-                before = Variable(column)
-                new: Expression = value
-                match function:
-                    case "COUNT":
-                        new = Call("+", (before, _ONE))
-                    case "SUM":
-                        new = Call("+", (before, value))
-                    case "MIN" | "MAX":
-                        compared = Call("<" if function == "MIN" else ">", (value, before))
-                        new = Call("IF", (first, value, Call("IF", (compared, value, before))))
-                    case "FIRST":
-                        new = Call("IF", (first, value, before))
-                found.setdefault(name, []).append((self._place[column], Evaluator(new, self.names, arena)))
-        return found
-
-    def _needs(self) -> list[int]:
-        """For each state which of its runs later events can extend."""
-        found = [_NONE] * len(self.automaton.states)
-        for state in self.automaton.states:
-            for edge in state.edges:
-                if edge.parent != BEGIN and edge.op != AT_ONCE:
-                    by_last = edge.op == IMMEDIATELY and self.sequence.partition is None
-                    found[edge.parent] = max(found[edge.parent], _LATEST if by_last else _ALL)
-        return found
-
-    def _no_solutions(self, name: str) -> Solutions:
-        width = len(next(atom for atom in self.sequence.atoms if atom.name == name).possible)
-        return Solutions(np.empty(0, np.int64), np.empty((0, width), np.int64))
 
     # Work
 
@@ -220,28 +146,37 @@ class SequenceRuns:
 
         Answers the matches that are known now: their times, and their rows.
         """
+        latest = self._instants.times[-2:].tolist() if self.sequence.partition is None else []
         self._note_instants(times, found)
-        for name, kept in self._negated.items():
-            new = found[name]
-            self._negated[name] = Solutions(
-                np.concatenate([kept.times, new.times]), np.concatenate([kept.rows, new.rows])
+        self._negations.add(found)
+        fresh = None
+        if any(map(len, found.values())):
+            accepted = self._step_in_pool(
+                times, found, ([NO_TIME, NO_TIME, *latest][-2], [NO_TIME, *latest][-1])
             )
-        fresh = self._extend_all(found) if any(map(len, found.values())) else None
-        outputs: list[tuple[Ints, Ints]] = []
+            fresh = accepted or self._extend_all(found)
+        outputs: list[tuple[Ints, Ints, Ints]] = []
         for number, acceptance in enumerate(self.automaton.acceptances):
             cells = fresh[acceptance.state] if fresh is not None else self._waiting[number][:0]
             if acceptance.waits:
                 waiting = np.concatenate([self._waiting[number], cells])
-                ripe = waiting[:, _FIRST] + self.sequence.within <= settled
+                ripe = waiting[:, FIRST] + self.sequence.within <= settled
                 cells, self._waiting[number] = waiting[ripe], waiting[~ripe]
             if len(cells):
-                cells = self._without_negated(acceptance, cells)
-                at = cells[:, _FIRST] + self.sequence.within if acceptance.waits else cells[:, _LAST]
-                outputs.append((at, self._rows(cells)))
-        self._keep(fresh, settled)
-        if not outputs:
+                cells = self._negations.without(acceptance, cells, self._instants)
+                at = cells[:, FIRST] + self.sequence.within if acceptance.waits else cells[:, LAST]
+                outputs.append((at, self._rows(cells), cells))
+        if self._timeouts is not None:
+            outputs += self._timed_out(self._timeouts, fresh, settled)
+        if not any(len(at) for at, _, _ in outputs):
+            self._keep(None if self._pooled else fresh, settled)
             return np.empty(0, np.int64), np.empty((0, self.width), np.int64)
-        at, rows = (np.concatenate(parts) for parts in zip(*outputs, strict=True))
+        at, rows = (np.concatenate([one[k] for one in outputs]) for k in (0, 1))
+        if self._selection is not None:
+            cells = np.concatenate([one[2] for one in outputs])
+            chosen = self._selection.select(at, rows, cells[:, self._place[_TRAIL]], self._values_of(cells))
+            at, rows = at[chosen], rows[chosen]
+        self._keep(None if self._pooled else fresh, settled)
         if self.sequence.distinct:
             both = np.unique(np.concatenate([at[:, None], rows], axis=1), axis=0)
             at, rows = both[:, 0], both[:, 1:]
@@ -259,11 +194,73 @@ class SequenceRuns:
                 values = new.rows[:, atom.possible.index(name)]
                 self._instants.add(values[values != 0], new.times[values != 0])
 
+    def _step_in_pool(
+        self, times: Ints, found: dict[str, Solutions], latest: tuple[int, int]
+    ) -> list[Ints] | None:
+        """The runs that came to each accepting state; None: this batch is not for the pool."""
+        pool = self._pool
+        if pool is None or self._pause:
+            self._pause = max(0, self._pause - 1)
+            return None
+        found, previous = self._in_partitions(pool, found)
+        numbers = pool.numbers_of(found)
+        if numbers is not None and (self._pooled or pool.load(self._runs)):
+            none = np.empty((0, self._wide), np.int64)
+            if not self._pooled:
+                self._pooled, self._runs = True, [none] * len(self._runs)
+            waiting = sum(map(len, self._waiting))
+            made = pool.step(times, latest, found, numbers, previous, waiting)
+            fresh = [none] * len(self._runs)
+            for number in {acceptance.state for acceptance in self.automaton.acceptances}:
+                fresh[number] = made[made[:, -1] == number, :-1]
+            if self._shedding.is_over(pool.count + waiting):
+                self._runs, self._pooled = self._all_runs(), False
+                total = sum(map(len, self._runs)) + waiting
+                if self._shedding.is_over(total):
+                    self._shed([none] * len(self._runs), total)
+            return fresh
+        self._runs, self._pooled, self._pause = self._all_runs(latest[1]), False, _PAUSE
+        return None
+
+    def _in_partitions(
+        self, pool: Pool, found: dict[str, Solutions]
+    ) -> tuple[dict[str, Solutions], list[Ints] | None]:
+        """The solutions that are in a partition, and the two instants before each of them there."""
+        if self.sequence.partition is None:
+            return found, None
+        kept, previous = {}, []
+        for name in pool.names:
+            new = found[name]
+            atom = next(atom for atom in self.sequence.atoms if atom.name == name)
+            values = self._partition_of(atom, new)
+            assert values is not None
+            bound = values != 0
+            values, new = values[bound], Solutions(new.times[bound], new.rows[bound])
+            before = [self._instants.before(values, new.times, many) for many in (1, 2)]
+            kept[name] = new
+            previous.append(np.stack(before, axis=1))
+        return kept, previous
+
+    def _all_runs(self, latest: int | None = None) -> list[Ints]:
+        """The runs of each state that can still be extended after the instant `latest`, the last one unless given."""
+        if not self._pooled:
+            return self._runs
+        assert self._pool is not None
+        if latest is None:
+            latest = int(self._instants.times.max(initial=NO_TIME))
+        cells = self._pool.keep(self._oldest, latest)
+        return [cells[cells[:, -1] == number, :-1] for number in range(len(self._runs))]
+
+    @property
+    def _oldest(self) -> int:
+        """The earliest time that a run which is not complete can have begun at."""
+        return max(self._settled + 1, NO_TIME + self.sequence.within) - self.sequence.within
+
     def _extend_all(self, found: dict[str, Solutions]) -> list[Ints]:
         """The new runs of each state, from the events of a batch."""
         none = np.empty((0, self._wide), np.int64)
         fresh = [none] * len(self.automaton.states)
-        total = sum(map(len, self._runs))
+        total = sum(map(len, self._runs)) + sum(map(len, self._waiting))
         for component in self.automaton.components:
             inside = set(component)
             rounds = {number: self._runs[number] for number in component}
@@ -287,23 +284,39 @@ class SequenceRuns:
                             before = np.concatenate([self._runs[edge.parent], fresh[edge.parent]])
                         parts += self._extend(number, edge, before, new)
                     if parts:
-                        made[number] = np.concatenate(parts)
+                        made[number] = np.concatenate(self._shedding.bounded(parts))
                 first = False
                 made = {number: cells for number, cells in made.items() if len(cells)}
                 for number, cells in made.items():
                     fresh[number] = np.concatenate([fresh[number], cells])
-                    total += len(cells)
-                self._check_limit(total)
+                    total += len(cells) if self._needed[number] != NOTHING else 0
+                if self._shedding.is_over(total):
+                    total = self._shed(fresh, total)
                 rounds = made
                 if not made or (len(component) == 1 and not _repeats(self.automaton, component[0])):
                     break
         return fresh
 
-    def _check_limit(self, total: int) -> None:
-        if total > MOST_RUNS:
-            raise LimitError(
-                f"the sequence has more than {MOST_RUNS:,} partial matches: shorten WITHIN, or join atoms by a variable"
-            )
+    def _shed(self, fresh: list[Ints], total: int) -> int:
+        """Drops the oldest of too many partial matches, those that wait included; how many are left."""
+        numbers = [k for k, needed in enumerate(self._needed) if needed != NOTHING]
+        parts = [*self._waiting, *(self._runs[k] for k in numbers), *(fresh[k] for k in numbers)]
+        before = sum(map(len, parts))
+        parts = self._shedding.shed(parts, total)
+        waiting = len(self._waiting)
+        self._waiting[:] = parts[:waiting]
+        for place, number in enumerate(numbers, waiting):
+            self._runs[number], fresh[number] = parts[place], parts[place + len(numbers)]
+        return total - before + sum(map(len, parts))
+
+    @property
+    def shed(self) -> int:
+        """How many partial matches were dropped because there were too many."""
+        return self._shedding.count
+
+    def shed_before(self, other: SequenceRuns) -> None:
+        """Goes on counting where other runs were."""
+        self._shedding.count += other.shed
 
     def _extend(self, number: int, edge: Edge, runs: Ints, new: Solutions) -> list[Ints]:
         """The runs that events make of the runs before an edge, in parts."""
@@ -312,10 +325,10 @@ class SequenceRuns:
         values = self._partition_of(atom, new)
         if values is not None:
             bound = values != 0
-            new, values = Solutions(new.times[bound], new.rows[bound]), values[bound]
+            new, values = new[bound], values[bound]
         if edge.parent == BEGIN:
             runs = np.zeros((len(new), self._wide), np.int64)
-            runs[:, _FIRST] = new.times
+            runs[:, FIRST] = new.times
             for name in {name for function, name in self._functions if function != PREVIOUS}:
                 for function in ("COUNT", "SUM"):
                     if (column := function_name(function, name)) in self._place:
@@ -330,15 +343,16 @@ class SequenceRuns:
             certain -= state.renewed
         keys = sorted(certain.intersection(self.names))
         parts = []
-        for left, right in _pairs(
+        for left, right in pairs(
             runs[:, [self._place[name] for name in keys]],
-            runs[:, _LAST],
+            runs[:, LAST],
             new.rows[:, [atom.possible.index(name) for name in keys]],
             low,
             high,
         ):
-            near = new.times[right] - runs[left, _FIRST] <= self.sequence.within
+            near = new.times[right] - runs[left, FIRST] <= self.sequence.within
             parts.append(self._joined(number, edge, runs[left[near]], new, right[near]))
+            parts = self._shedding.bounded(parts)
         return parts
 
     def _partition_of(self, atom: Atom, new: Solutions) -> Ints | None:
@@ -375,33 +389,26 @@ class SequenceRuns:
                 for name in state.renewed.intersection(self.names):
                     runs[:, self._place[name]] = 0
         if edge.mark >= 0:
-            runs[:, _MARKS + 2 * edge.mark] = runs[:, _LAST]
-            runs[:, _MARKS + 2 * edge.mark + 1] = new.times[chosen]
-        runs[:, _LAST] = new.times[chosen]
-        runs, _ = self._agreeing(atom, runs, new, chosen)
+            runs[:, MARKS + 2 * edge.mark] = runs[:, LAST]
+            runs[:, MARKS + 2 * edge.mark + 1] = new.times[chosen]
+        runs[:, LAST] = new.times[chosen]
+        runs, agrees = agreeing(self._place, atom, runs, new, chosen)
+        chosen = chosen[agrees]
         for condition, has_previous in self._conditions[atom.name]:
             if len(runs):
                 holds = condition.holds(runs[:, self._vars :])
                 if has_previous:
                     holds |= runs[:, self._place[_AGAIN]] == 0
-                runs = runs[holds]
+                runs, chosen = runs[holds], chosen[holds]
+        if self._trails is not None:
+            before = runs[:, self._place[_TRAIL]]
+            if self._timeouts is not None:
+                self._timeouts.note(number, before)
+            events = chosen if new.events is None else new.events[chosen]
+            runs[:, self._place[_TRAIL]] = self._trails.add(before, events, new.times[chosen], number)
         for name in state.renewed.intersection(self._accumulators, atom.possible):
             self._accumulate(name, runs)
         return runs
-
-    def _agreeing(self, atom: Atom, runs: Ints, new: Solutions, chosen: Ints) -> tuple[Ints, Bools]:
-        """The runs that agree with a solution each, with its values; and which these are."""
-        agrees = np.ones(len(runs), np.bool_)
-        columns = []
-        for place, name in enumerate(atom.possible):
-            column = self._place.get(name)
-            if column is not None:
-                own, other = runs[:, column], new.rows[chosen, place]
-                agrees &= (own == other) | (own == 0) | (other == 0)
-                columns.append((column, np.where(other != 0, other, own)))
-        for column, values in columns:
-            runs[:, column] = values
-        return runs[agrees], agrees
 
     def _accumulate(self, name: str, runs: Ints) -> None:
         """Notes the value that a variable has in this iteration."""
@@ -412,89 +419,85 @@ class SequenceRuns:
         for column, value in self._accumulators[name]:
             runs[bound, column] = value.values(rows)
 
-    # Negation
-
-    def _without_negated(self, acceptance: Acceptance, cells: Ints) -> Ints:
-        """The matches that no event of a negated atom speaks against."""
-        certain = self.automaton.states[acceptance.state].certain
-        for absence in acceptance.absences:
-            if len(cells):
-                cells = cells[~self._contradicted(absence, cells, certain)]
-        return cells
-
-    def _contradicted(self, absence: Absence, cells: Ints, certain: frozenset[str]) -> Bools:
-        found = np.zeros(len(cells), np.bool_)
-        atom = self.sequence.atom(absence.use)
-        against = self._negated[atom.name]
-        if not len(against):
-            return found
-        first, last, within = cells[:, _FIRST], cells[:, _LAST], self.sequence.within
-        before, after = last, first
-        if absence.mark >= 0:
-            before, after = cells[:, _MARKS + 2 * absence.mark], cells[:, _MARKS + 2 * absence.mark + 1]
-        low = last - within if absence.mark == LEADING else before + 1
-        high = first + within if absence.mark == TRAILING else after - 1
-        keys = sorted((certain & atom.certain).intersection(self.names))
-        for left, right in _pairs(
-            against.rows[:, [atom.possible.index(name) for name in keys]],
-            against.times,
-            cells[:, [self._place[name] for name in keys]],
-            low,
-            high,
-        ):
-            times = against.times[left]
-            values = self._values_of(cells[right])
-            stands = np.ones(len(left), np.bool_)
-            if absence.left == IMMEDIATELY:
-                stands &= self._instants.before(values, times) <= before[right]
-            if absence.right == IMMEDIATELY:
-                stands &= self._instants.before(values, after[right]) <= times
-            left, right = left[stands], right[stands]
-            rows, agrees = self._agreeing(atom, cells[right], against, left)
-            right = right[agrees]
-            for condition, _ in self._conditions[atom.name]:
-                if len(rows):
-                    holds = condition.holds(rows[:, self._vars :])
-                    rows, right = rows[holds], right[holds]
-            found[right] = True
-        return found
-
     def _values_of(self, cells: Ints) -> Ints:
         name = self.sequence.partition
         return np.zeros(len(cells), np.int64) if name is None else cells[:, self._place[name]]
 
     # The answer
 
-    def _rows(self, cells: Ints) -> Ints:
+    def _timed_out(
+        self, timeouts: Timeouts, fresh: list[Ints] | None, settled: int
+    ) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """The partial matches whose windows end up to `settled`: when, their rows, and they themselves."""
+        for number, runs in enumerate(self._runs):
+            cells = runs if fresh is None else np.concatenate([runs, fresh[number]])
+            cells = cells[cells[:, FIRST] + self.sequence.within <= settled]
+            if len(cells):
+                values, nodes = self._values_of(cells), cells[:, self._place[_TRAIL]]
+                cells = cells[
+                    timeouts.ends(number, cells[:, FIRST], cells[:, LAST], nodes, values, self._instants)
+                ]
+                yield cells[:, FIRST] + self.sequence.within, self._rows(cells, timed_out=True), cells
+
+    def _rows(self, cells: Ints, timed_out: bool = False) -> Ints:
         rows = np.ascontiguousarray(cells[:, self._vars :])
         columns = [one.values(rows) for one in self._shown]
+        for place, (name, _) in enumerate(self._columns):
+            if name == self.sequence.timed_out:
+                columns[place] = np.full(len(cells), self._flags[timed_out], np.int64)
         return np.stack(columns, axis=1) if columns else np.empty((len(cells), 0), np.int64)
+
+    def _texts(self, rows: Ints) -> list[tuple[str, ...]]:
+        """The texts of some rows, as they are compared."""
+        return [
+            tuple(self._arena.texts(np.array([id]))[0] if id else "" for id in row) for row in rows.tolist()
+        ]
 
     # Time and memory
 
     def _keep(self, fresh: list[Ints] | None, settled: int) -> None:
         """Adds new runs to those that are kept, and lets go of what is too old for the window."""
-        oldest = settled + 1 - self.sequence.within
+        self._settled = settled
+        oldest = self._oldest
         latest = int(self._instants.times.max(initial=NO_TIME))
         for number, runs in enumerate(self._runs):
             if fresh is not None and len(fresh[number]):
                 runs = np.concatenate([runs, fresh[number]])
             if len(runs):
-                kept = runs[:, _FIRST] >= oldest
-                if self._needed[number] != _ALL:
-                    kept &= runs[:, _LAST] == (latest if self._needed[number] == _LATEST else NO_TIME)
+                kept = runs[:, FIRST] >= oldest
+                if self._needed[number] != ALL:
+                    kept &= runs[:, LAST] == (latest if self._needed[number] == LATEST else NO_TIME)
                 self._runs[number] = runs if kept.all() else runs[kept]
-        for name, old in self._negated.items():
-            kept = old.times >= oldest
-            if not kept.all():
-                self._negated[name] = Solutions(old.times[kept], old.rows[kept])
-        self._instants.forget(oldest)
+        self._negations.forget(oldest)
+        if self.sequence.partition is None and not (self._negations or self.sequence.traced):
+            self._instants.forget_all_but(2)  # later events ask for those alone
+        else:
+            self._instants.forget(oldest)
+        if self._trails is not None:
+            self._keep_trails(self._trails, oldest)
+
+    def _keep_trails(self, trails: Trails, oldest: int) -> None:
+        """Lets go of runs that earlier matches exclude, and of events that no run has."""
+        place = self._place[_TRAIL]
+        for kept in (self._runs, self._waiting):
+            for number, cells in enumerate(kept):
+                if len(cells) and self._selection is not None:
+                    alive = self._selection.may_go_on(
+                        cells[:, FIRST], self._values_of(cells), cells[:, place]
+                    )
+                    kept[number] = cells if alive.all() else cells[alive]
+        if self._selection is not None:
+            self._selection.forget(oldest)
+        if trails.is_full:
+            numbers = trails.forget_others([cells[:, place] for cells in (*self._runs, *self._waiting)])
+            for cells in {id(cells): cells for cells in (*self._runs, *self._waiting)}.values():
+                cells[:, place] = numbers[cells[:, place]]
 
     @property
     def held(self) -> int:
         """How many partial matches, and solutions of negated atoms, are kept."""
-        kept = sum(map(len, self._runs)) + sum(map(len, self._waiting))
-        return kept + sum(map(len, self._negated.values()))
+        kept = sum(map(len, self._all_runs())) + sum(map(len, self._waiting))
+        return kept + self._negations.held
 
     @property
     def nbytes(self) -> int:
@@ -504,27 +507,35 @@ class SequenceRuns:
     def memory(self) -> Counter[str]:
         """The memory of what is kept."""
         kept = sum(cells.nbytes for cells in (*self._runs, *self._waiting))
-        kept += sum(one.times.nbytes + one.rows.nbytes for one in self._negated.values())
+        kept += self._negations.nbytes
+        kept += 0 if self._trails is None else self._trails.nbytes
+        kept += self._pool.nbytes if self._pool is not None else 0
         return Counter({"sequence": kept + self._instants.times.nbytes + self._instants.values.nbytes})
 
     def live_ids(self) -> list[Ints]:
         """The term ids that are kept."""
-        flag = self._place.get(_AGAIN)
-        terms = [k for k in range(self._vars, self._wide) if k != flag]
-        found = [cells[:, terms].ravel() for cells in (*self._runs, *self._waiting) if len(cells)]
-        found += [one.rows.ravel() for one in self._negated.values()]
+        others = [self._place.get(_AGAIN), self._place.get(_TRAIL)]
+        terms = [k for k in range(self._vars, self._wide) if k not in others]
+        found = [cells[:, terms].ravel() for cells in (*self._all_runs(), *self._waiting) if len(cells)]
+        found += self._negations.live_ids()
         found += [one.live_ids() for pairs in self._conditions.values() for one, _ in pairs]
         found += [one.live_ids() for one in self._shown]
         found += [one.live_ids() for pairs in self._accumulators.values() for _, one in pairs]
-        return [*found, self._instants.values, np.array([self._zero], np.int64)]
+        found += [] if self._selection is None else self._selection.live_ids()
+        return [*found, self._instants.values, np.array([self._zero, *self._flags], np.int64)]
 
     def clear(self) -> None:
         """Lets go of everything."""
         none = np.empty((0, self._wide), np.int64)
         self._runs = [none] * len(self._runs)
         self._waiting = [none] * len(self._waiting)
-        self._negated = {name: self._no_solutions(name) for name in self._negated}
+        self._negations.clear()
         self._instants = Instants()
+        if self._selection is not None:
+            self._selection.clear()
+        self._pooled = False
+        if self._pool is not None:
+            self._pool.clear()
 
     def give_back(self, spare: int) -> bool:
         """Nothing is kept beyond what is needed."""
@@ -533,76 +544,28 @@ class SequenceRuns:
     def state(self) -> Saved:
         """Everything that runs consist of."""
         return {
-            "runs": list(self._runs),
+            "runs": self._all_runs(),
             "waiting": list(self._waiting),
-            "negated": {name: [one.times, one.rows] for name, one in self._negated.items()},
+            "negated": self._negations.state(),
             "instants": [self._instants.values, self._instants.times],
+            "shed": self._shedding.count,
+            "trails": None if self._trails is None else self._trails.state(),
+            "selection": None if self._selection is None else self._selection.state(),
         }
 
     def restore(self, state: Saved) -> None:
         """Goes on where saved runs of the same sequence were."""
         self._runs = [np.array(cells) for cells in state["runs"]]
         self._waiting = [np.array(cells) for cells in state["waiting"]]
-        self._negated = {name: Solutions(*map(np.array, pair)) for name, pair in state["negated"].items()}
+        self._negations.restore(state["negated"])
         self._instants.values, self._instants.times = map(np.array, state["instants"])
+        self._shedding.count = state["shed"]
+        if self._trails is not None:
+            self._trails.restore(state["trails"])
+        if self._selection is not None:
+            self._selection.restore(state["selection"])
+        self._pooled = False
 
 
 def _repeats(automaton: Automaton, number: int) -> bool:
     return any(edge.parent == number for edge in automaton.states[number].edges)
-
-
-def _functions_in(expressions: list[Expression]) -> list[tuple[str, str]]:
-    """The functions of repetitions that some expressions call, with their variables."""
-    found: dict[tuple[str, str], None] = {}
-    for expression in expressions:
-        for name in variables_of(expression):
-            function, _, inner = name.partition("(")
-            if inner:
-                found[function, inner.removesuffix(")")] = None
-    return list(found)
-
-
-def _without_averages(expression: Expression) -> Expression:
-    """An average is the sum by the count; over nothing, it is 0."""
-    averages = {}
-    for name in variables_of(expression):
-        if name.startswith("AVG("):
-            total, count = Variable(f"SUM{name[3:]}"), Variable(f"COUNT{name[3:]}")
-            averages[name] = Call("IF", (Call("=", (count, _ZERO)), _ZERO, Call("/", (total, count))))
-    return substitute(expression, averages)
-
-
-def _pairs(
-    keys: Ints, times: Ints, wanted: Ints, low: Ints, high: Ints
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """The pairs of places, left and right, where the hashes of keys agree and the left time is from low to high.
-
-    In parts of a bounded size, unless one right row alone has more.
-    """
-    left_hash, right_hash = _hashed(keys), _hashed(wanted)
-    order = np.lexsort((times, left_hash))
-    begin, end = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
-    low, high = np.ascontiguousarray(low), np.ascontiguousarray(high)
-    total = find_ranges(left_hash[order], times[order], right_hash, low, high, begin, end)
-    if not total:
-        return
-    ends = np.cumsum(end - begin)
-    first = 0
-    while first < len(wanted):
-        done = int(ends[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, done + _PAIRS, side="right")))
-        count = int(ends[last - 1]) - done
-        if count:
-            left, right = np.empty(count, np.intp), np.empty(count, np.intp)
-            expand_ranges(begin, end, order, first, last, left, right)
-            yield left, right
-        first = last
-
-
-def _hashed(keys: Ints) -> Ints:
-    """A number for each row of a key."""
-    found = np.zeros(len(keys), np.uint64)
-    for column in keys.T:
-        found = (found ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
-        found ^= found >> np.uint64(29)
-    return found.view(np.int64)

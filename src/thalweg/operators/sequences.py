@@ -15,24 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.algebra.sequences import Atom
+from thalweg.algebra.sequences import CHRONOLOGICAL, Atom, Sequence
 from thalweg.algebra.terms import Var
 from thalweg.errors import LimitError, UsageError, warn
 from thalweg.kernels.store import INSERT
 from thalweg.kernels.times import NO_TIME
 from thalweg.operators.pipeline import Pipeline
-from thalweg.operators.sequence_runs import SequenceRuns, Solutions
+from thalweg.operators.runs import in_time_order
+from thalweg.operators.sequence_events import Solutions, instants_of
+from thalweg.operators.sequence_retraction import KEPT_WINDOWS, Retractions
+from thalweg.operators.sequence_runs import SequenceRuns
 from thalweg.operators.state import State
 from thalweg.operators.streamset import Streamset
 from thalweg.operators.template import Template
 from thalweg.operators.views import Delta, View
 from thalweg.options import LIMITS, Limits
+from thalweg.plan.cells import spread
 from thalweg.plan.compile import shown_variables
 from thalweg.plan.program import Interner
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
+from thalweg.static.data import StaticData
 
 Ints = NDArray[np.int64]
+_FEW_INSTANTS = 64
 
 
 class SequenceView(View):
@@ -51,7 +57,7 @@ class SequenceView(View):
 
     def _make_pipeline(self, query: Query, arena: Arena, limits: Limits) -> Pipeline:
         # Runs have what a view asks of a pipeline; no spans go into them.
-        return cast(Pipeline, SequenceRuns(query, arena))
+        return cast(Pipeline, SequenceRuns(query, arena, limits))
 
     @property
     def runs(self) -> SequenceRuns:
@@ -83,6 +89,14 @@ class SequenceView(View):
         one = np.ones(len(at), np.int64)
         self._emit(Delta(at, one, np.zeros(len(at), np.int64), event, np.ascontiguousarray(rows)))
 
+    def retract(self, runs: SequenceRuns, at: int, weights: Ints, rows: Ints) -> None:
+        """Goes on with other runs, and emits the rows that come and go because of it, at an instant."""
+        runs.shed_before(self.runs)
+        self._pipeline = cast(Pipeline, runs)
+        if len(weights):
+            none = np.zeros(len(weights), np.int64)
+            self._emit(Delta(none + at, weights, none, none, np.ascontiguousarray(rows)))
+
     def _texts(self, ids: Ints) -> list[str]:
         texts = [""] * len(ids)
         bound = np.flatnonzero(ids)
@@ -105,6 +119,25 @@ class SequenceView(View):
         self._matches = state["matches"]
 
 
+class Ordinals:
+    """Events numbered in the order of time, of the names of streams, and of arrival, from a number on."""
+
+    def __init__(self, rows: Rows, first: int) -> None:
+        pairs = np.stack([rows.time, rows.event], axis=1)
+        self._pairs, place = np.unique(pairs, axis=0, return_index=True)
+        self._numbers = np.empty(len(place), np.int64)
+        self._numbers[np.argsort(place)] = first + np.arange(len(place))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __call__(self, times: Ints, events: Ints) -> Ints:
+        """The ordinals of some of the events."""
+        both = np.concatenate([self._pairs, np.stack([times, events], axis=1)])
+        _, inverse = np.unique(both, axis=0, return_inverse=True)
+        return self._numbers[inverse.reshape(-1)[len(self._pairs) :]]
+
+
 class _Asked:
     """An atom as a registered [NOW] query, whose solutions come in the columns of the atom.
 
@@ -122,12 +155,15 @@ class _Asked:
             for name, place in zip(atom.possible, self._places, strict=True)
         ]
 
-    def solutions(self, delta: Delta) -> Solutions:
-        """The rows of its view as solutions of the atom, in the order of time."""
+    def solutions(self, delta: Delta, ordinals: Ordinals | None) -> Solutions:
+        """The rows of its view as solutions of the atom, in the order of time; with the ordinals of their events."""
+        # What static data alone answer comes before the other solutions of a batch.
+        if not in_time_order(delta.at):
+            delta = delta[np.argsort(delta.at, kind="stable")]
         rows = np.empty((len(delta), len(self._places)), np.int64)
         for column, (place, constant) in enumerate(zip(self._places, self._fixed, strict=True)):
             rows[:, column] = delta.ids[:, place] if place >= 0 else constant
-        return Solutions(delta.at, rows)
+        return Solutions(delta.at, rows, None if ordinals is None else ordinals(delta.at, delta.event))
 
     @property
     def constants(self) -> Ints:
@@ -143,7 +179,7 @@ def _shape(atom: Atom) -> tuple[object, list[str]] | None:
     numbers = {name: number for number, name in enumerate(query.variables)}
     shown = [numbers[name] for name in shown_variables(query)]
     patterns = [
-        tuple(numbers[term.name] if isinstance(term, Var) else term for term in pattern.terms)
+        (pattern.source, *(numbers[term.name] if isinstance(term, Var) else term for term in pattern.terms))
         for pattern in query.patterns
     ]
     return (query.sources, tuple(patterns), tuple(sorted(shown))), list(query.variables)
@@ -152,12 +188,14 @@ def _shape(atom: Atom) -> tuple[object, list[str]] | None:
 class SequenceSet(Streamset):
     """The streams of one sequence query, merged by time."""
 
-    def __init__(self, streams: tuple[str, ...] | list[str]) -> None:
-        super().__init__(streams)
+    def __init__(self, streams: tuple[str, ...] | list[str], static: StaticData | None = None) -> None:
+        super().__init__(streams, static=static)
         self._asked: dict[str, _Asked] = {}
         self._inner: dict[str, Streamset] = {}
         self._only: tuple[Query, SequenceView] | None = None
+        self._retractions: Retractions | None = None
         self._deletes = self._deletes_noted = 0
+        self._numbered = 0  # events that have ordinals
         self.counts_events = True
 
     @property
@@ -169,7 +207,9 @@ class SequenceSet(Streamset):
         """Takes its query in."""
         assert query.sequence is not None
         view = SequenceView(query, arena, limits)
-        self._only = query, view
+        self._only, self._arena = (query, view), arena
+        if query.sequence.retracts:
+            self._retractions = Retractions(query, arena, limits)
         known: dict[object, tuple[View, list[int]]] = {}
         for atom in query.sequence.atoms:
             shape = _shape(atom)
@@ -177,7 +217,7 @@ class SequenceSet(Streamset):
                 own, columns = known[shape[0]]
                 names = [shape[1][number] for number in columns]
             else:
-                inner = self._inner.setdefault(atom.stream, Streamset((atom.stream,)))
+                inner = self._inner.setdefault(atom.stream, Streamset((atom.stream,), static=self.static))
                 own = inner.add(atom.query, arena, limits)
                 names = list(shown_variables(atom.query) if atom.query.flat else atom.query.columns)
                 if shape is not None:
@@ -192,9 +232,7 @@ class SequenceSet(Streamset):
 
     @property
     def _within(self) -> int:
-        assert self._only is not None
-        assert self._only[0].sequence is not None
-        return self._only[0].sequence.within
+        return self._sequence.within
 
     def remove(self, view: View, intern: Interner) -> None:
         """Lets its query go."""
@@ -211,26 +249,40 @@ class SequenceSet(Streamset):
     # Time
 
     def push(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
-        """Takes rows of one stream, with markers of events without rows; deletes are counted and left out."""
-        if rows is not None and len(rows):
+        """Takes rows of one stream, with markers of events without rows.
+
+        Deletes are counted and left out, unless they take events back.
+        """
+        if rows is not None and len(rows) and self._retractions is None:
             inserted = rows.op == INSERT
             if not inserted.all():
                 if not self._deletes:
                     warn(
-                        f"a sequence is over events, which nothing deletes: deletes on <{stream}> are left out"
+                        f"a sequence is over events, which nothing deletes: deletes on <{stream}> are left out; "
+                        "with WITH RETRACTIONS in its text, they take events back"
                     )
                 self._deletes += int(np.count_nonzero(~inserted))
                 rows = rows[inserted]
         super().push(stream, rows, clock, watermark)
 
+    def reload(self) -> None:
+        """Takes note that static data have changed: events that are not complete yet are asked with the new ones."""
+        for inner in self._inner.values():
+            inner.reload()
+
     def reach(self) -> int | None:
         """How long after an event it can still matter."""
-        return self._within + 1
+        return (1 if self._retractions is None else KEPT_WINDOWS) * self._within + 1
 
     def horizon(self) -> int | None:
-        """The earliest event time that can still matter."""
+        """The earliest event time that can still matter; None: all of them do.
+
+        Which matches exclude others depends on those before them, and so on.
+        """
+        if self._sequence.skip is not None or self._sequence.consume == CHRONOLOGICAL:
+            return None
         waiting = [int(rows.time.min()) for rows in self._merge.waiting]
-        reach = self._within + 1
+        reach = (1 if self._retractions is None else KEPT_WINDOWS) * self._within + 1
         return min([max(self.bound, NO_TIME + reach) - reach, *waiting])
 
     @property
@@ -242,21 +294,74 @@ class SequenceSet(Streamset):
 
     def run(self, intern: Interner) -> None:
         """Takes all instants that are complete: those before the smallest watermark of the streams."""
-        self._deletes_noted = self._deletes
+        self._note_deletes()
         bound = self._merge.target(self._within + 1 if self._merge.drains else 0)
         view = self._sequence_view
         if bound <= self.bound or view.failure is not None:
             return
         settled = bound - 1
         feed, rows = self._merge.take(settled)
+        feed, rows, deleted = self._without_deletes(feed, rows)
         found = self._solutions(feed, rows, bound, intern)
         self.bound = bound
+        cuts = np.empty(0, np.int64)
+        if self._sequence.selects:  # earlier matches exclude later ones: fewer runs are made in short parts
+            cuts = instants_of(rows.time)[_FEW_INSTANTS::_FEW_INSTANTS]
+        elif deleted is not None:
+            cuts = instants_of(deleted[1].time)
         try:
-            at, matches = view.runs.step(_different(rows.time), found, settled)
+            for times, part, until in self._slices(instants_of(rows.time), found, cuts, settled):
+                shed = view.runs.shed
+                view.show(*view.runs.step(times, part, until))
+                if deleted is not None:
+                    self._retract(deleted, until + 1)
+                if view.runs.shed > shed:
+                    view.mark_gap(until)
         except LimitError as error:
             view.fail(error)
+        if self._retractions is not None:
+            self._retractions.forget(settled)
+            self._note_deletes()
+
+    def _without_deletes(self, feed: Ints, rows: Rows) -> tuple[Ints, Rows, tuple[Ints, Rows] | None]:
+        """Inserts, and deletes apart from them, where these take events back."""
+        if self._retractions is None:
+            return feed, rows, None
+        inserted = rows.op == INSERT
+        return feed[inserted], rows[inserted], (feed[~inserted], rows[~inserted])
+
+    def _retract(self, deleted: tuple[Ints, Rows], at: int) -> None:
+        """Takes events back that deletes of an instant name; everything before it has been matched."""
+        assert self._retractions is not None
+        feed, rows = deleted
+        now = rows.time == at
+        if not now.any():
             return
-        view.show(at, matches)
+        view = self._sequence_view
+        changed = self._retractions.apply(feed[now], rows[now])
+        if changed is not None:
+            runs, weights, found = changed
+            view.retract(runs, at, weights, found)
+
+    def _note_deletes(self) -> None:
+        self._deletes_noted = self._deletes + (0 if self._retractions is None else self._retractions.absent)
+
+    def _slices(
+        self, times: Ints, found: dict[str, Solutions], cuts: Ints, settled: int
+    ) -> Iterator[tuple[Ints, dict[str, Solutions], int]]:
+        """A batch in parts that end before some instants, and at the end of it."""
+        for cut in cuts.tolist():
+            place = int(np.searchsorted(times, cut))
+            ends = {name: int(np.searchsorted(one.times, cut)) for name, one in found.items()}
+            yield times[:place], {name: one[: ends[name]] for name, one in found.items()}, cut - 1
+            times, found = times[place:], {name: one[ends[name] :] for name, one in found.items()}
+        yield times, found, settled
+
+    @property
+    def _sequence(self) -> Sequence:
+        assert self._only is not None
+        assert self._only[0].sequence is not None
+        return self._only[0].sequence
 
     def _solutions(self, feed: Ints, rows: Rows, bound: int, intern: Interner) -> dict[str, Solutions]:
         """The solutions of all atoms in the events of some rows."""
@@ -264,11 +369,35 @@ class SequenceSet(Streamset):
             inner = self._inner.get(stream)
             if inner is None:
                 continue
-            mine = rows[(feed == number) & (rows.s != 0)] if len(rows) else rows
-            inner.push(stream, mine, int(mine.time.max(initial=NO_TIME)), bound)
+            # Static data may answer an event of which no triple is left: then its marker counts.
+            mine = rows[(feed == number) & ((rows.s != 0) | inner.counts_events)] if len(rows) else rows
+            if len(mine) and inner.awaits_start:
+                inner.open(int(mine.time[0]))
+            inner.push(stream, mine, int(mine.time.max(initial=NO_TIME)), bound - 1)
             inner.run(intern)
         deltas = {id(asked.view): asked.view.poll() for asked in self._distinct()}
-        return {name: asked.solutions(deltas[id(asked.view)]) for name, asked in self._asked.items()}
+        ordinals = None
+        if self._sequence.selects or self._retractions is not None:
+            ordinals = Ordinals(rows, self._numbered)
+            self._numbered += len(ordinals)
+        found = {
+            name: asked.solutions(deltas[id(asked.view)], ordinals) for name, asked in self._asked.items()
+        }
+        if self._sequence.part is not None:
+            found = {name: self._in_part(self._sequence.part, name, one) for name, one in found.items()}
+        if self._retractions is not None and ordinals is not None:
+            self._retractions.add(feed, rows, ordinals(rows.time, rows.event), found)
+        return found
+
+    def _in_part(self, part: tuple[str, int, int], name: str, found: Solutions) -> Solutions:
+        """The solutions of an atom that do not belong to another shard."""
+        variable, shards, cell = part
+        atom = next(atom for atom in self._sequence.atoms if atom.name == name)
+        if not len(found) or variable not in atom.possible:
+            return found
+        assert self._arena is not None
+        ids = np.ascontiguousarray(found.rows[:, atom.possible.index(variable)])
+        return found[(ids == 0) | (spread(self._arena.keys(ids)) % shards == cell)]
 
     def _distinct(self) -> list[_Asked]:
         """Atoms with different views."""
@@ -285,11 +414,14 @@ class SequenceSet(Streamset):
         yield from (asked.constants for asked in self._asked.values())
         if self._only is not None:
             yield from self._only[1].live_ids()
+        if self._retractions is not None:
+            yield from self._retractions.live_ids()
 
     @property
     def held(self) -> int:
         """How many rows are kept in all."""
         held = sum(inner.held for inner in self._inner.values()) + sum(map(len, self._merge.waiting))
+        held += 0 if self._retractions is None else self._retractions.held
         return held + (self._only[1].held if self._only is not None else 0)
 
     @property
@@ -301,6 +433,11 @@ class SequenceSet(Streamset):
     def absent(self) -> int:
         """How many deletes were left out, as of the last run."""
         return self._deletes_noted
+
+    @property
+    def shed(self) -> int:
+        """How many partial matches were dropped because there were too many."""
+        return 0 if self._only is None else self._only[1].runs.shed
 
     @property
     def window_bytes(self) -> int:
@@ -316,6 +453,7 @@ class SequenceSet(Streamset):
     def answer_bytes(self) -> int:
         """The memory of atoms and runs."""
         kept = sum(inner.answer_bytes for inner in self._inner.values())
+        kept += 0 if self._retractions is None else self._retractions.nbytes
         return kept + (self._only[1].nbytes if self._only is not None else 0)
 
     def operator_bytes(self) -> Counter[str]:
@@ -343,6 +481,8 @@ class SequenceSet(Streamset):
             "inner": {stream: inner.state() for stream, inner in self._inner.items()},
             "view": self._sequence_view.state(),
             "deletes": self._deletes,
+            "numbered": self._numbered,
+            "retractions": None if self._retractions is None else self._retractions.state(),
         }
 
     def restore(self, state: State, intern: Interner) -> None:
@@ -350,15 +490,12 @@ class SequenceSet(Streamset):
         if state["plan"] != self.digest():
             raise UsageError("the saved state belongs to another sequence, or to another version of its plan")
         self.bound = state["bound"]
-        self._deletes = self._deletes_noted = state["deletes"]
+        self._deletes = state["deletes"]
+        if self._retractions is not None:
+            self._retractions.restore(state["retractions"])
+        self._note_deletes()
+        self._numbered = state["numbered"]
         self._merge.restore(state["merge"])
         for stream, inner in self._inner.items():
             inner.restore(state["inner"][stream], intern)
         self._sequence_view.restore(state["view"])
-
-
-def _different(times: Ints) -> Ints:
-    """The different times of rows, which are in the order of time."""
-    if not len(times):
-        return times
-    return times[np.concatenate([[True], times[1:] != times[:-1]])]

@@ -26,7 +26,7 @@ from thalweg.plan.program import Program, fed_stores, static_stores
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
 from thalweg.rdf.prune import Signature
-from thalweg.schema.closing import close_columns
+from thalweg.schema.expansion import Expansion
 from thalweg.schema.network import Network
 from thalweg.static.data import StaticData, difference, distinct
 
@@ -77,21 +77,19 @@ class StaticFeed:
         signatures = self._signatures(program, store)
         if not isinstance(window, Static) or window.schema is None:
             return self.data.select(graphs, signatures, self._arena)
-        read = signatures
-        if not window.schema.transitive:  # else a chain may lead anywhere
-            network = Network(
-                window.schema,
-                tuple((_decoded(one.s), _decoded(one.p), _decoded(one.o)) for one in signatures),
-            )
-            read += [Signature(*map(_encoded, terms)) for terms in network.wanted()]
-        else:
-            read = [Signature(None, None, None)]
-        rows = self.data.select(graphs, read, self._arena)
-        closed = np.column_stack(close_columns(window.schema, self._arena, *rows.T.copy()))
+        network = Network(
+            window.schema,
+            tuple((_decoded(one.s), _decoded(one.p), _decoded(one.o)) for one in signatures),
+        )
+        read = [*signatures, *(Signature(*map(_encoded, terms)) for terms in network.wanted())]
+        rows = self.data.select(graphs, read, self._arena, whole=True)
+        # As in a closed window: chains of transitive properties are paths over these rows and those of the window.
+        closed = np.column_stack(Expansion(network, self._arena).derive(*rows.T.copy())[1:])
         fits = np.zeros(len(closed), np.bool_)
         for _, ids in self._needs(program, store):
             fits |= np.all([closed[:, k] == id for k, id in enumerate(ids) if id] or [fits | True], axis=0)
-        return distinct(closed[fits])
+        closed = distinct(closed[fits])
+        return closed[self.data.kept(graphs, self._arena, closed)]
 
     @staticmethod
     def _needs(program: Program, store: int) -> list[tuple[int, tuple[int, ...]]]:

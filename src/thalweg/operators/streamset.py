@@ -89,6 +89,7 @@ class Streamset:
         self._graphs: frozenset[str] = frozenset()  # static graphs that the program knows
         self._began: int | None = None  # the first instant of queries that have no static data yet
         self._awaits_static = False
+        self._first: int | None = None  # instant of the queries, as far as it has been seen here
         self._event_static = StaticSolutions()
         self._relink = False  # whether the program has to be made anew
         self._reload_at: int | None = None  # when the static data that there are now begin
@@ -208,8 +209,23 @@ class Streamset:
 
     def open(self, at: int) -> None:
         """Takes the time of an event or of an `advance`, with or without rows: the earliest is the first instant."""
-        self._began = at if self._began is None else min(self._began, at)
+        self.open_static(at)
         self._routes.open(at)
+
+    def open_static(self, at: int) -> None:
+        """The same for static data alone: they begin with the earliest of such instants."""
+        self._began = at if self._began is None else min(self._began, at)
+        self._first = at if self._first is None else min(self._first, at)
+
+    def static_since(self, first: int | None) -> int | None:
+        """From which instant on a new streamset has to have static data, to be as this one when it has its rows.
+
+        Nothing before the horizon matters. `first` is such an instant of the streamset that this one has replaced;
+        None: there is none yet.
+        """
+        known = [at for at in (first, self._first) if at is not None]
+        horizon = self.horizon()
+        return None if not known else max(min(known), NO_TIME if horizon is None else horizon)
 
     def reload(self) -> None:
         """Takes note that static data have changed: they do so at the first instant that can still change."""
@@ -349,6 +365,8 @@ class Streamset:
             self._routes.see_events(feed, rows, self.streams, self._registrations.generations)
         if len(feed) or self.strategy == "reevaluate":
             self._prepare(intern)
+        # Before feeds are made: markers end there, and static data may answer an event of which no row is left.
+        events = self._event_static.events_of(rows) if self._event_static and self._again is None else None
         if len(self._feeds):
             feed, rows = self._feeds.step(feed, rows, bound)
             for number in self._counting:
@@ -357,7 +375,6 @@ class Streamset:
             for spans in self._again.step(feed, rows, bound):
                 self._routes.deliver(spans, now=int(spans.begin[0]))
         else:
-            events = self._event_static.events_of(rows) if self._event_static else None
             if self.counts_events and not len(self._feeds) and not rows.s.all():  # markers are of no store
                 feed, rows = feed[rows.s != 0], rows[rows.s != 0]
             if len(feed) or events is not None:
@@ -589,6 +606,11 @@ class Streamset:
         """How many deletes found nothing to delete."""
         matched = self._matcher.counters.item(ABSENT) if self._matcher is not None else 0
         return matched + self._feeds.absent
+
+    @property
+    def shed(self) -> int:
+        """How many partial matches were dropped: only sequences have some."""
+        return 0
 
     @property
     def window_bytes(self) -> int:

@@ -228,6 +228,10 @@ class View:
             if count < len(oldest):
                 self._out.insert(0, oldest[count:])
 
+    def mark_gap(self, at: int) -> None:
+        """Has the next poll begin with a row that stands for rows which are missing, up to an instant."""
+        self._gap = at
+
     @property
     def pending(self) -> int:
         """How many rows wait for a poll."""

@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.windows import Arrivals, Count, Entailed, Now, Range, Static, Unbounded, Window
 from thalweg.kernels import store as kernel
+from thalweg.kernels.bases import fill_filter, rehide
 from thalweg.kernels.checking import address_of
+from thalweg.kernels.key_filter import LINE_WORDS
 from thalweg.operators.state import State
 
 _FEW_ROWS = 256
 _LINE = 64
+_ENTRIES_A_LINE = 80  # of indexes: 32 keys when they are made, and 53 when they are full
 _NO_ROWS = np.empty((0, kernel.ROW_CELLS), np.int64)
 _NO_ENTRIES = np.zeros(1, np.int64)  # the index that a store does not have: every probe fails
 
@@ -57,7 +60,7 @@ class WindowStores:
         """Whether rows serve ranges of generations; if not, all rows serve all units."""
         self._indexes: list[int] = []
         self._rings: list[NDArray[np.int64]] = []
-        self._tables: list[list[NDArray[np.int64]]] = []
+        self._tables: list[list[NDArray[np.int64]]] = []  # of the indexes, then the filter of their keys
         for window, kinds in zip(windows, indexes, strict=True):
             self._add(window, kinds)
         self._set_bases(bases)
@@ -70,7 +73,7 @@ class WindowStores:
     def _rehide(self) -> None:
         """Hides what bases have, in all stores."""
         for number in np.flatnonzero(self.descriptors[:, kernel.BASE]).tolist():
-            kernel.rehide(self.descriptors, number)
+            rehide(self.descriptors, number)
 
     def _add(self, window: Window, kinds: int) -> None:
         """Makes another store, without rows; its descriptor is there."""
@@ -169,18 +172,19 @@ class WindowStores:
         fields[kernel.TAIL] = fields[kernel.HEAD]
         fields[kernel.HAS], fields[kernel.ENDED] = self._indexes[number], 0
         self._place_ring(number, _rows(_ring_size(len(rows)), int(fields[kernel.STRIDE])))
-        self._tables[number] = [_NO_ENTRIES] * kernel.INDEXES
+        self._tables[number] = [_NO_ENTRIES] * (kernel.INDEXES + 1)
         for index in range(kernel.INDEXES):
             self._place_table(number, index, _NO_ENTRIES, 0)
         for rank, index in enumerate(kinds):
             fields[_cells(index) + kernel.LINK] = kernel.FIRST_LINK + rank
             self._place_table(number, index, np.zeros(_table_size(len(rows)), np.int64), 0)
+        self._place_filter(number)
         kernel.replant(rows, self.descriptors, number, self._indexes[number])
         for index in kinds:
             self._rebuild(number, index)
         fields[kernel.SWEEP] = fields[kernel.HEAD] + kernel.SWEEP_EVERY
         if fields[kernel.BASE]:
-            kernel.rehide(self.descriptors, number)
+            rehide(self.descriptors, number)
 
     def _kinds(self, number: int) -> list[int]:
         """The index kinds that a store has."""
@@ -231,6 +235,19 @@ class WindowStores:
         cells = self.descriptors[number, _cells(index) :]
         cells[kernel.TABLE], cells[kernel.SIZE], cells[kernel.TAKEN] = address_of(table), len(table), taken
 
+    def _place_filter(self, number: int) -> None:
+        """Gives a store of static data a filter of its keys, of a size that suits its indexes."""
+        fields = self.descriptors[number]
+        if fields[kernel.KIND] != kernel.STATIC:
+            return
+        entries = sum(len(self._tables[number][index]) for index in self._kinds(number))
+        lines = entries // _ENTRIES_A_LINE + 1
+        words = _rows(lines, 8 * LINE_WORDS)
+        words[:] = 0
+        self._tables[number][kernel.INDEXES] = words
+        fields[kernel.FILTER], fields[kernel.FILTER_LINES] = address_of(words), lines
+        fill_filter(kernel.descriptor(self.descriptors, number))
+
     def grow(self, number: int, status: int, now: int) -> None:
         """Makes the room that `insert` needs by its status, at time `now`."""
         if status == kernel.FULL_ROWS:
@@ -239,6 +256,8 @@ class WindowStores:
             self._fit(number)
         else:
             self._rebuild(number, kernel.UNFIT_TABLE - status)
+            if kernel.UNFIT_TABLE - status == kernel.SPO:  # it has most keys
+                self._place_filter(number)
 
     def settle(self, now: int) -> None:
         """Lets go of the rows that ended at or before `now`, and of memory that the others do not need."""

@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from thalweg.algebra.sequences import (
+    AT_ONCE,
     FOLLOWED,
     IMMEDIATELY,
+    UNTIL_END,
     Line,
     Negation,
     Repeat,
@@ -25,7 +27,7 @@ from thalweg.algebra.sequences import (
 from thalweg.errors import UnsupportedError
 
 BEGIN = -1
-AT_ONCE, WITH_ONE_BETWEEN = "=", ",,"
+WITH_ONE_BETWEEN = ",,"
 MOST_STATES = 5_000
 LEADING, TRAILING = -1, -2
 _SHOWN = {
@@ -66,12 +68,20 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """An atom that no event may match: after the time of mark `mark`, by `left`, and before it, by `right`."""
+    """An atom that no event may match: after the time of mark `mark`, by `left`, and before it, by `right`.
+
+    By AT_ONCE on the left, at that time only; by UNTIL_END, from there on to the end of the window.
+    """
 
     use: Use
     mark: int
     left: str | None
     right: str | None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is about the rest of the window."""
+        return self.left == UNTIL_END or (self.mark == TRAILING and self.left != AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +94,8 @@ class Acceptance:
 
     @property
     def waits(self) -> bool:
-        """Whether a match is known only when the window has passed: it ends in a negation."""
-        return any(absence.mark == TRAILING for absence in self.absences)
+        """Whether a match is known only when the window has passed: some negation lasts until then."""
+        return any(absence.waits for absence in self.absences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +281,10 @@ def describe(automaton: Automaton) -> Iterator[str]:
 
 
 def _where(absence: Absence) -> str:
+    if absence.left == AT_ONCE:
+        return "happens at the same instant"
+    if absence.left == UNTIL_END and absence.mark >= 0:
+        return "follows, up to the end of the window"
     if absence.mark == LEADING:
         return "comes before"
     return "follows within the window" if absence.mark == TRAILING else "comes between"

@@ -12,6 +12,7 @@ from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Var
 from thalweg.algebra.windows import Arrivals, Entailed
 from thalweg.rdf.arena import Arena, Ids
+from thalweg.rdf.prune import Prune
 
 Mask = NDArray[np.bool_]
 _FEW = 1024
@@ -48,6 +49,31 @@ def _fits(pattern: Pattern, columns: tuple[Ids, Ids, Ids], arena: Arena) -> Mask
                 fits &= column == seen[term.name]
             seen[term.name] = column
     return fits
+
+
+def agrees(prune: Prune, rows: TripleColumns, arena: Arena) -> Mask:
+    """The rows that one of the signatures agrees with: those that a reader would have kept.
+
+    Signatures with the same constant places are compared at once, so that many of them cost little more than one.
+    """
+    columns = (rows.s, rows.p, rows.o)
+    kept = np.zeros(rows.s.size, np.bool_)
+    texts: dict[tuple[bool, ...], list[tuple[bytes, ...]]] = {}
+    for signature in prune.signatures:
+        terms = (signature.s, signature.p, signature.o)
+        constant = tuple(term is not None for term in terms)
+        texts.setdefault(constant, []).append(tuple(term for term in terms if term is not None))
+    for constant, wanted in texts.items():
+        places = [k for k, is_constant in enumerate(constant) if is_constant]
+        if not places:
+            return np.ones(rows.s.size, np.bool_)
+        ids = np.array([[arena.find(text) for text in one] for one in wanted], np.int64)
+        ids = ids[(ids != 0).all(axis=1)]
+        # A pair that differs and has the same sum is kept, too: the windows leave it out.
+        odd = np.array([1, 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)[: len(places)]
+        found = sum(columns[k].view(np.uint64) * odd[n] for n, k in enumerate(places))
+        kept |= np.isin(found, (ids.view(np.uint64) * odd).sum(axis=1, dtype=np.uint64))
+    return kept
 
 
 class Coverage:

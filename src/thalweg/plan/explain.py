@@ -28,6 +28,7 @@ from thalweg.plan.describe import Describer, columns
 from thalweg.plan.drawing import draw
 from thalweg.plan.epsilon import lines_of
 from thalweg.plan.explain_sequence import draw_automaton, page_of
+from thalweg.plan.explain_static import placed
 from thalweg.plan.legend import prefixes_of, shortened, with_key
 from thalweg.plan.physical import (
     EVENT,
@@ -45,13 +46,15 @@ from thalweg.plan.physical import (
 from thalweg.plan.program import store_key
 from thalweg.plan.shares import Second, Shares, plan_shares
 from thalweg.plan.stages import stages_of
+from thalweg.static.data import StaticData
 
 FORMATS = ("text", "dot", "mermaid", "svg")
 
 
-def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
+def explain(query: Query, shards: int = 1, *, format: str = "text", static: StaticData | None = None) -> str:
     """A page about a query: language, windows, patterns, delta plans, what reaches the output and when, and how it is
-    spread over shards. Of a query with operators, also the logical tree and the physical plan.
+    spread over shards. Of a query with operators, also the logical tree and the physical plan. With `static` data,
+    also where these are.
 
     As `dot`, `mermaid` or `svg`: a drawing of the logical tree and the physical plan.
     """
@@ -63,12 +66,13 @@ def explain(query: Query, shards: int = 1, *, format: str = "text") -> str:
         about = [*_output(query), *([] if query.empty else _shards(query, shards))]
         return draw(query, [line for line in about if line.startswith(("output", "shards", "stage"))], format)
     prefixes = prefixes_of(query.text)
-    return "\n".join(with_key(shortened(line, prefixes) for line in _page(query, shards)))
+    page = _page(query, shards, StaticData() if static is None else static)
+    return "\n".join(with_key(shortened(line, prefixes) for line in page))
 
 
-def _page(query: Query, shards: int) -> list[str]:
+def _page(query: Query, shards: int, static: StaticData) -> list[str]:
     if query.sequence is not None:
-        return page_of(query, query.sequence)
+        return page_of(query, query.sequence, shards)
     lines = [f"language   {query.language}"]
     lines += _sources(query)
     lines += lines_of(query)
@@ -83,6 +87,7 @@ def _page(query: Query, shards: int) -> list[str]:
     lines += _output(query)
     lines.append("work       incremental: each triple costs what it joins with, not what the window holds")
     lines += _shards(query, shards)
+    lines += placed(query, plan_shares(query, shards), static)
     return lines
 
 

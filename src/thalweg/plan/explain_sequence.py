@@ -4,26 +4,52 @@ from __future__ import annotations
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.sequences import Sequence
+from thalweg.algebra.terms import Var
 from thalweg.algebra.windows import show_duration
 from thalweg.plan.automaton import BEGIN, Acceptance, Automaton, automaton_of, describe, edges_of
+from thalweg.plan.comparisons import not_by_instants
 from thalweg.plan.drawing import Graph, dot, mermaid
+from thalweg.plan.sequence_shares import plan_sequence_shares
 from thalweg.plan.svg import svg
 
 
-def page_of(query: Query, sequence: Sequence) -> list[str]:
-    """The lines of the page about a sequence."""
+def page_of(query: Query, sequence: Sequence, shards: int = 1) -> list[str]:
+    """The lines of the page about a sequence, spread over at most so many shards."""
     automaton = automaton_of(sequence)
     return [
         f"language   {query.language}",
         *(f"stream     <{stream}>" for stream in sequence.streams),
         f"sequence   {sequence.pattern} within {show_duration(sequence.within)}",
         *([f"partition  by ?{sequence.partition}"] if sequence.partition else []),
+        *([f"skip       after a match {sequence.skip}"] if sequence.skip else []),
+        *([f"consume    {sequence.consume}"] if sequence.consume else []),
+        *([f"timed out  partial matches, as ?{sequence.timed_out}"] if sequence.timed_out else []),
         *_atoms(sequence),
         *describe(automaton),
         *_output(query, automaton),
         "work       events are joined with runs by the values of common variables, within the window",
-        "shards     1: the instants of all streams are compared",
+        _runs(sequence),
+        *_shards(query, shards),
     ]
+
+
+def _runs(sequence: Sequence) -> str:
+    reason = not_by_instants(sequence)
+    if reason is None:
+        return "runs       in a pool, instant by instant, while what is compared are numbers"
+    return f"runs       by joins of whole batches: {reason}"
+
+
+def _shards(query: Query, wanted: int) -> list[str]:
+    shares = plan_sequence_shares(query, wanted)
+    if not shares.roles:
+        return [f"shards     {shares.shards}: every triple goes to one task ({shares.reason})"]
+    ((name, many),) = shares.shares
+    lines = [f"shards     {many}: {Var(name)} {many} ({shares.reason})"]
+    for role in shares.roles:
+        where = "to all" if role.dimensions == (None, None, None) else f"by {Var(name)}"
+        lines += [f"route {number}    {where}: {query.patterns[number]}" for number in role.patterns]
+    return lines
 
 
 def _atoms(sequence: Sequence) -> list[str]:
@@ -43,10 +69,12 @@ def _output(query: Query, automaton: Automaton) -> list[str]:
     when = "its last event"
     if any(map(_waits, automaton.acceptances)):
         when += ", or, behind a last negation, of the end of the window"
+    retracts = query.sequence is not None and query.sequence.retracts
+    retracted = "retracted when an event is deleted within the window" if retracts else "never retracted"
     lines = [f"template   {triple}" for triple in query.template or ()]
     lines.append(
         f"output     {'DISTINCT ' if query.distinct else ''}{shown}; one {one} per match, at the time of {when}, "
-        "once that instant is complete; never retracted"
+        f"once that instant is complete; {retracted}"
     )
     if query.output is not None:
         lines.append(f"as stream  <{query.output}>")

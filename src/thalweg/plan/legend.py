@@ -32,6 +32,8 @@ _WORDS = {
     "output": "the columns of a row, and when rows are emitted",
     "route": "to which of the shards (tasks on Spark) the triples of this pattern go",
     "copies": "how often a triple is sent, on average",
+    "static": "triples of static graphs that fit this pattern, before a schema adds to them, and how many a shard has; "
+    "each machine maps one binary file of them",
     "cut": "rows whose changes go from the first stage of tasks on Spark to the second",
     "stage": "what is done in the second stage, and why there is one",
     "warning": "what is valid, and perhaps not intended",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable
 
 from thalweg.algebra.query import Query, Source
-from thalweg.algebra.terms import Const
+from thalweg.algebra.terms import Const, Pattern
 from thalweg.algebra.windows import TRIPLES, Arrivals, Count, Entailed
 from thalweg.plan.compile import answers_every_event, plan_of
 from thalweg.rdf.prune import Prune, Signature
@@ -19,6 +19,9 @@ def pruning_of(queries: Iterable[Query], derived: Container[str] = (), static: C
     an event without a match has an answer, be it of `static` graphs, those that there are, alone.
     """
     queries = list(queries)
+    # A delete names an event by all its triples.
+    if any(query.sequence is not None and query.sequence.retracts for query in queries):
+        return Prune.everything()
     if any(answers_any_event(query, static) for query in queries):
         return Prune.everything()
     read = [
@@ -31,16 +34,22 @@ def pruning_of(queries: Iterable[Query], derived: Container[str] = (), static: C
         return Prune.everything()
     if any(answers_every_event(query) for query, _ in read):
         return Prune.everything()
-    return Prune.of(
-        Signature(*(None if term is None else term.encode() for term in terms))
-        for query, source in read
-        for terms in _read_terms(query, source)
-    )
+    return Prune.of(_signature(terms) for query, source in read for terms in _read_terms(query, source))
+
+
+def signature_of(pattern: Pattern) -> Signature:
+    """What the triples that fit a pattern are like."""
+    return _signature(pattern.constants)
+
+
+def _signature(terms: Terms) -> Signature:
+    return Signature(*(None if term is None else term.encode() for term in terms))
 
 
 def answers_any_event(query: Query, static: Collection[str]) -> bool:
     """Whether a query asks about single events, and static data alone may answer it."""
-    if not query.per_event or set(query.graphs).isdisjoint(static):
+    # The events of a sequence have markers, and it asks its atoms one by one.
+    if query.sequence is not None or not query.per_event or set(query.graphs).isdisjoint(static):
         return False
     return any(
         all(

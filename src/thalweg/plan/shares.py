@@ -16,13 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-import numpy as np
-from numpy.typing import NDArray
-
 from thalweg.algebra.nodes import with_leaves
 from thalweg.algebra.query import Query, Source
 from thalweg.algebra.terms import Pattern, Var
 from thalweg.algebra.windows import Entailed, Part
+from thalweg.plan.cells import Cell
 from thalweg.plan.meeting import follows, meeting_variables
 from thalweg.plan.stages import cutting_variables, in_steps, stages_of
 
@@ -88,7 +86,7 @@ class Shares:
         return sorted(read | {0} if idle or not read else read)
 
     def stream_of(self, stream: str, channel: int) -> str:
-        """The name that a cell has for the triples of a stream that come through a channel.
+        """The name that a cell has for the triples of a stream, or of a static graph, that come through a channel.
 
         >>> Shares().stream_of("http://ex/s", 0)
         'http://ex/s'
@@ -115,30 +113,53 @@ class Shares:
 
         Under a schema, a triple comes for the sake of some that follow from it: the others are not of the cell.
         """
+        if query.sequence is not None and self.roles:
+            ((name, shards),) = self.shares
+            return replace(query, sequence=replace(query.sequence, part=(name, shards, cell)))
         query = self.staged(query)
         if query.schema is not None and self.roles:
             return self._with_parts(self._by_channels(query), query, cell)
         return self._by_channels(query)
 
     def _with_parts(self, divided: Query, query: Query, cell: int) -> Query:
-        strides = self.strides
         sources = list(divided.sources)
         for place, source in enumerate(sources):
-            parts = []
-            for role in self.roles:
-                own = [k for k in role.patterns if divided.patterns[k].source == place]
-                coordinates = {
-                    dimension: (column, share, cell // strides[dimension] % share)
-                    for column, dimension in reversed(list(enumerate(role.dimensions)))
-                    if dimension is not None
-                    for share in [self.shares[dimension][1]]
-                }
-                if own:
-                    constants = dict.fromkeys(query.patterns[k].constants for k in own)
-                    parts.append(Part(tuple(constants), tuple(coordinates.values())))
+            parts = tuple(
+                self._part(query, role, own, cell)
+                for role in self.roles
+                if (own := [k for k in role.patterns if divided.patterns[k].source == place])
+            )
             if isinstance(source.window, Entailed):
-                sources[place] = replace(source, window=replace(source.window, parts=tuple(parts)))
+                sources[place] = replace(source, window=replace(source.window, parts=parts))
         return replace(divided, sources=tuple(sources))
+
+    def _part(self, query: Query, role: Role, patterns: Sequence[int], cell: int) -> Part:
+        """The triples that some patterns of a role ask for in a cell."""
+        strides = self.strides
+        coordinates = {
+            dimension: (column, share, cell // strides[dimension] % share)
+            for column, dimension in reversed(list(enumerate(role.dimensions)))
+            if dimension is not None
+            for share in [self.shares[dimension][1]]
+        }
+        constants = dict.fromkeys(query.patterns[k].constants for k in patterns)
+        return Part(tuple(constants), tuple(coordinates.values()))
+
+    def static_cells(self, query: Query, cell: int) -> dict[str, tuple[str, Cell]]:
+        """By the names that a cell has for static graphs: the graph, and the triples of it that are of the cell.
+
+        They are spread as those of streams are, so that solutions of static data alone are found once, too.
+        """
+        # A source that no pattern reads has a name for its graphs, too.
+        found = {self.stream_of(graph, 0): (graph, Cell(())) for graph in query.graphs}
+        for role in self.roles:
+            for graph in query.graphs:
+                own = [k for k in role.patterns if graph in query.sources[query.patterns[k].source].graphs]
+                if own:
+                    name = self.stream_of(graph, role.channel)
+                    before = found.get(name, (graph, Cell(())))[1].parts
+                    found[name] = graph, Cell((*before, self._part(query, role, own, cell)))
+        return found
 
     def _by_channels(self, query: Query) -> Query:
         if self.channels == 1:
@@ -149,20 +170,17 @@ class Shares:
         used = {source for source, _ in keys}
         for place, channel in [*keys, *((k, 0) for k in range(len(query.sources)) if k not in used)]:
             source = query.sources[place]
-            streams = tuple(self.stream_of(stream, channel) for stream in source.streams)
-            sources.setdefault((place, channel), replace(source, streams=streams))
+            streams, graphs = (
+                tuple(self.stream_of(name, channel) for name in names)
+                for names in (source.streams, source.graphs)
+            )
+            sources.setdefault((place, channel), replace(source, streams=streams, graphs=graphs))
         places = list(sources)
         patterns = tuple(
             replace(pattern, source=places.index(key))
             for pattern, key in zip(query.patterns, keys, strict=True)
         )
         return replace(query, sources=tuple(sources.values()), root=with_leaves(query.root, patterns))
-
-
-def spread(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers by which terms are spread over the coordinates of a dimension, of what `Arena.keys` gives."""
-    # High bits: the low ones choose places in hash tables, which would be left empty by a shard that has only some.
-    return (keys >> 33) & 0x3FFFFFFF
 
 
 def plain_stream(name: str) -> str:
@@ -281,9 +299,10 @@ def _roles(query: Query, shares: tuple[tuple[str, int], ...]) -> tuple[Role, ...
 
 
 def _overlap(query: Query, one: int, other: int) -> bool:
-    """Whether some triple of some stream fits both patterns."""
+    """Whether some triple of some stream or static graph fits both patterns."""
     first, second = query.patterns[one], query.patterns[other]
-    if set(query.sources[first.source].streams).isdisjoint(query.sources[second.source].streams):
+    read, too = query.sources[first.source], query.sources[second.source]
+    if set(read.streams).isdisjoint(too.streams) and set(read.graphs).isdisjoint(too.graphs):
         return False
     pairs = zip(first.terms, second.terms, strict=True)
     return all(isinstance(a, Var) or isinstance(b, Var) or a == b for a, b in pairs)

@@ -207,6 +207,10 @@ def schema_of(
         more = f"; and {len(schema.ignored) - 20} more reasons" if len(schema.ignored) > 20 else ""
         axioms = "axiom is" if total == 1 else "axioms are"
         warn(f"{source}: {total:,} {axioms} ignored: {shown}{more}")
+    elif not schema.size and not schema.transitive:
+        warn(
+            f"{source}: nothing follows from this schema: it states no axiom that leads from one term to another"
+        )
     return schema
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from thalweg.rdf.arena import Arena
 from thalweg.schema.network import CONSTANT, KINDS, Form, Network
 
 Ints = NDArray[np.int64]
+T = TypeVar("T")
 _LITERAL = ord('"')
 _ALL = np.ones(1, np.bool_)
 
@@ -55,9 +57,18 @@ class Expansion:
         classes[:, :2] = ids[classes[:, :2]]
         self._properties = _table(properties, keyed=False)
         self._classes = _table(classes, keyed=True)
+        self._bits = np.zeros(len(self._classes) // 8, np.int64)
+        kernel.enter_bits(self._bits, classes)
         chained = [p.encode() for p in sorted(network.schema.transitive) if p in network.reads]
         self._chained = arena.intern_all(chained)
         self._aside: dict[tuple[int, int, int], list[list[int]]] = {}
+        self.is_shared = False
+        """Whether several windows use it: then what follows from the same columns is found once."""
+        self._known: list[tuple[object, tuple[Ints, ...], object]] = []
+
+    def forget(self) -> None:
+        """Lets go of what it found for windows that share it: further columns come."""
+        self._known.clear()
 
     def _cells(self, form: Form) -> list[int]:
         s, o = KINDS.get(form.s, CONSTANT), KINDS.get(form.o, CONSTANT)
@@ -65,12 +76,30 @@ class Expansion:
 
     def derive(self, s: Ints, p: Ints, o: Ints) -> Derived:
         """The visible triples that follow from each of some triples."""
+        if not self.is_shared:
+            return self._derive(s, p, o)
+        return self._once("triples", (s, p, o), lambda: self._derive(s, p, o))
+
+    def _once(self, how: object, given: tuple[Ints, ...], make: Callable[[], T]) -> T:
+        """What is made of some arrays in some way: once, if the same arrays come again."""
+        for known, arrays, made in self._known:
+            if known == how and all(one is other for one, other in zip(arrays, given, strict=True)):
+                return cast(T, made)
+        found = make()
+        self._known.append((how, given, found))
+        return found
+
+    def _derive(self, s: Ints, p: Ints, o: Ints) -> Derived:
         s, p, o = (np.ascontiguousarray(column) for column in (s, p, o))
         found = self._find(np.zeros(len(s), np.int64), _ALL, s, p, o)
         made = np.empty((4, found.total), np.int64)
         turned = np.empty(found.total, np.bool_)
         swapped = kernel.write_forms(s, p, o, found.firsts, found.counts, found.forms, *made, turned)
         return Derived(*(self._sound(made, 1, turned) if swapped else made))
+
+    def count(self, s: Ints, p: Ints, o: Ints) -> int:
+        """How many visible triples follow from some triples, in generalised RDF; nothing is made of them."""
+        return self._find(np.zeros(len(s), np.int64), _ALL, s, p, o).total
 
     def derive_rows(
         self, feed: Ints, takes: NDArray[np.bool_], columns: tuple[Ints, ...], *, log: bool
@@ -79,6 +108,14 @@ class Expansion:
 
         With `log`, also those from which some follow: s, p, o and time.
         """
+        if not self.is_shared:
+            return self._derive_rows(feed, takes, columns, log)
+        how = (takes.tobytes(), log)
+        return self._once(how, (feed, *columns), lambda: self._derive_rows(feed, takes, columns, log))
+
+    def _derive_rows(
+        self, feed: Ints, takes: NDArray[np.bool_], columns: tuple[Ints, ...], log: bool
+    ) -> tuple[Ints, Ints]:
         columns = tuple(np.ascontiguousarray(column) for column in columns)
         found = self._find(np.ascontiguousarray(feed), takes, *columns[3:6])
         out = np.empty((7, found.total), np.int64)
@@ -90,7 +127,7 @@ class Expansion:
     def _find(self, feed: Ints, takes: NDArray[np.bool_], s: Ints, p: Ints, o: Ints) -> _Found:
         firsts, counts = np.empty((2, len(s)), np.int64)
         total, some, aside = kernel.find_forms(
-            feed, takes, s, p, o, self._properties, self._classes, self._itself, firsts, counts
+            feed, takes, s, p, o, self._properties, self._classes, self._bits, self._itself, firsts, counts
         )
         forms = self._forms
         if aside:
@@ -143,7 +180,7 @@ class Expansion:
     @property
     def nbytes(self) -> int:
         """The memory of the table."""
-        return self._forms.nbytes + self._properties.nbytes + self._classes.nbytes
+        return self._forms.nbytes + self._properties.nbytes + self._classes.nbytes + self._bits.nbytes
 
 
 def _table(rows: Ints, *, keyed: bool) -> Ints:

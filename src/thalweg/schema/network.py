@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.errors import LimitError
 from thalweg.kernels import entail as kernel
 from thalweg.schema.axioms import SAME, SUBJECT, SWAPPED, TYPE, Schema
 
@@ -35,6 +36,10 @@ _READS = {
     frozenset({S, O}): kernel.READS_BOTH,
 }
 EVERYTHING: tuple[Terms, ...] = ((None, None, None),)
+
+
+MOST_STEPS = 20_000_000
+"""How many links may be followed to flatten a network; in deep hierarchies their number grows with the square."""
 
 
 class Form(NamedTuple):
@@ -141,6 +146,33 @@ class Network:
             itself,
             both,
         )
+
+    def check(self) -> None:
+        """Refuses a schema whose flat table would take too long to make."""
+        schema, relevant = self.schema, self._relevant
+        above: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        for p, links in schema.links.items():
+            above["p", p] = [("p" if kind in (SAME, SWAPPED) else "c", target) for kind, target in links]
+        for c, found in schema.supers.items():
+            above["c", c] = [("c", one) for one in found]
+        if sum(map(len, above.values())) ** 2 <= MOST_STEPS:
+            return
+        steps = 0
+        for start in above:
+            if relevant is not None and start not in relevant:
+                continue
+            reached, pending = {start}, [start]
+            while pending and steps + len(reached) <= MOST_STEPS:
+                for node in above.get(pending.pop(), ()):
+                    if node not in reached and (relevant is None or node in relevant):
+                        reached.add(node)
+                        pending.append(node)
+            steps += len(reached)
+            if steps > MOST_STEPS:
+                raise LimitError(
+                    "the hierarchies of the schema are too deep: to flatten what the patterns of the query see of "
+                    f"them takes more than {MOST_STEPS:,} steps; name classes and properties, or leave axioms out"
+                )
 
     @property
     def sees_any_property(self) -> bool:

@@ -24,10 +24,30 @@ TRANSITIVE = "transitive"
 """The rule of owl:TransitiveProperty, which reads two: only on request."""
 RULES = (*DEFAULT, TRANSITIVE)
 
+_REGIMES = "http://www.w3.org/ns/entailment/"
+_OWN = "urn:thalweg:rules:"
+_RDFS = ("rdfs2", "rdfs3", "rdfs5", "rdfs7", "rdfs9", "rdfs11")
+
 _SAME_AS = (
     "owl:sameAs is refused: it would replace terms in every triple of a graph, so that the closure of a window is no "
     "longer made of one triple at a time, and a delete would have to undo that"
 )
+
+
+def rules_of_regime(iri: str) -> tuple[str, ...]:
+    """The rules of an entailment regime: W3C's RDFS, or `urn:thalweg:rules:` and the names of rules.
+
+    >>> rules_of_regime("http://www.w3.org/ns/entailment/RDFS")
+    ('rdfs2', 'rdfs3', 'rdfs5', 'rdfs7', 'rdfs9', 'rdfs11')
+    >>> rules_of_regime("urn:thalweg:rules:rdfs9,transitive")
+    ('rdfs9', 'transitive')
+    """
+    if iri == f"{_REGIMES}RDFS":
+        return _RDFS
+    if iri.startswith(_OWN):
+        return rules_of(iri.removeprefix(_OWN))
+    known = f"<{_REGIMES}RDFS> and <{_OWN}default>, or other names of rules after the last colon"
+    raise UsageError(f"<{iri}> is not supported as an entailment regime: there are {known}")
 
 
 def rules_of(names: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -12,20 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thalweg.spark.batch import statements
+    from thalweg.spark.closures import materialise
     from thalweg.spark.frames import events
     from thalweg.spark.listener import Listener, Step
     from thalweg.spark.queries import read, run, run_files
+    from thalweg.spark.query_sets import QuerySet, run_set
     from thalweg.spark.row_frames import rows
     from thalweg.spark.sessions import require_java, session
     from thalweg.spark.side_outputs import read_late, read_quarantine
     from thalweg.spark.source import register
+    from thalweg.spark.store_handle import SparkStore, store
     from thalweg.spark.tables import columns, messages, quads
 
 __all__ = [
     "Listener",
+    "QuerySet",
+    "SparkStore",
     "Step",
     "columns",
     "events",
+    "materialise",
     "messages",
     "quads",
     "read",
@@ -36,17 +42,22 @@ __all__ = [
     "rows",
     "run",
     "run_files",
+    "run_set",
     "session",
     "statements",
+    "store",
 ]
 
 # Loaded when asked for: the processes in which Spark plans a source need no engine and start sooner.
 # No module here may have the name of one of these functions: it would take its place once imported.
 _HOMES = {
     "Listener": "listener",
+    "QuerySet": "query_sets",
+    "SparkStore": "store_handle",
     "Step": "listener",
     "columns": "tables",
     "events": "frames",
+    "materialise": "closures",
     "messages": "tables",
     "quads": "tables",
     "read": "queries",
@@ -57,8 +68,10 @@ _HOMES = {
     "rows": "row_frames",
     "run": "queries",
     "run_files": "queries",
+    "run_set": "query_sets",
     "session": "sessions",
     "statements": "batch",
+    "store": "store_handle",
 }
 
 

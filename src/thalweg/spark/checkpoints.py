@@ -34,6 +34,8 @@ class Fingerprint:
     streams: Mapping[str, Mapping[str, Any]]
     """The path of each stream, and whether it is a folder, in the order that Spark has for them."""
     shards: int
+    static: str = ""
+    """A digest of the static data."""
     job: str = ""
     """A digest of all that every task needs, the plan of the query included."""
     format: int = field(default=FORMAT)
@@ -56,7 +58,7 @@ class Fingerprint:
         streams = {stream: _place(path) for stream, path in job.inputs.items()}
         texts = [job.query.text, *(producer.text for producer in job.derive)]
         text = hashlib.sha256(json.dumps(texts).encode()).hexdigest()
-        return cls(text, options, streams, shards, digest)
+        return cls(text, options, streams, shards, job.static.fingerprint, digest)
 
     def differences(self, other: Fingerprint) -> Iterator[str]:
         """What another run has otherwise, in words."""
@@ -73,6 +75,8 @@ class Fingerprint:
             if self.options.get(name) != other.options.get(name):
                 given = (_given(name, options.get(name)) for options in (self.options, other.options))
                 yield "of a run {}, and this is one {}".format(*given)
+        if self.static != other.static:
+            yield "of a run {}, and this is one {}".format(*map(_with_static, (self.static, other.static)))
         if self.shards != other.shards:
             yield f"of a run with --shards {self.shards}, and this is one with --shards {other.shards}"
 
@@ -192,6 +196,10 @@ def _place(path: str) -> dict[str, Any]:
 
 def _named(streams: Mapping[str, Any]) -> str:
     return ", ".join(f"<{stream}>" for stream in streams)
+
+
+def _with_static(digest: str) -> str:
+    return f"with static data of digest {digest[:12]}" if digest else "without static data"
 
 
 def _given(name: str, value: Any) -> str:

@@ -111,7 +111,9 @@ class Plan:
         # Queries that derive streams run in one shard.
         files = {stream: path for stream, path in job.inputs.items() if stream not in job.live}
         sizes = (
-            None if job.derive else kept_sizes(str(folder), job.query, files, job.options.format, job.options)
+            None
+            if job.derive
+            else kept_sizes(str(folder), job.query, files, job.options.format, job.options, job.static)
         )
         job = replace(job, options=replace(job.options, shards=shards, sizes=sizes))
         mine = replace(mine, job=ShardPlan.of(job).fingerprint)
@@ -244,6 +246,7 @@ def _run(
                 late=str(sinks.late.folder),
                 derive=job.derive,
                 options=job.options,
+                static=job.static,
             )
 
         if not interrupts.wanted and (options.follow or (spools and not spools.ended)):

@@ -23,9 +23,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from thalweg.errors import ThalwegError
 from thalweg.spark.second_engine import SecondEngine
+from thalweg.spark.set_engine import SetEngine
+from thalweg.spark.set_plan import SetPlan
 from thalweg.spark.shard_engine import Arrival, BatchResult, LogEntry, Positions, ShardEngine
-from thalweg.spark.shard_plan import SecondPlan, StagePlan
+from thalweg.spark.shard_plan import SecondPlan, ShardPlan, StagePlan
 
 ShardKey = tuple[str, int]
 StateVersion = tuple[int, int]
@@ -47,8 +50,8 @@ class Engine(Protocol):
     def result(self) -> BatchResult:
         """The result of the last batch."""
 
-    def open(self, instants: Sequence[int | None]) -> None:
-        """Pass the first instants of the queries to an engine that is not ready."""
+    def open(self, positions: Positions) -> None:
+        """Prepare an engine that is not ready for the log before these positions."""
 
     def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log to an engine that is not ready."""
@@ -70,7 +73,12 @@ StageEngine = ShardEngine | SecondEngine
 
 def _engine_of(plan: StagePlan, shard: int) -> StageEngine:
     """A new engine for a shard of a stage."""
-    return SecondEngine(plan, shard) if isinstance(plan, SecondPlan) else ShardEngine(plan, shard)
+    if isinstance(plan, SetPlan):
+        return SetEngine(plan, shard)
+    if isinstance(plan, SecondPlan):
+        return SecondEngine(plan, shard)
+    assert isinstance(plan, ShardPlan), "there are three kinds of plans"
+    return ShardEngine(plan, shard)
 
 
 class EngineCache:
@@ -106,9 +114,9 @@ class LocalEngine:
         """The result of the batch."""
         return self._engine.result
 
-    def open(self, instants: Sequence[int | None]) -> None:
-        """Pass the first instants of the queries."""
-        self._engine.open(instants)
+    def open(self, positions: Positions) -> None:
+        """Prepare the engine for the log before these positions."""
+        self._engine.open(positions)
 
     def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log."""
@@ -132,12 +140,16 @@ class RemoteEngine:
     def __init__(self, channel: Connection, plan: StagePlan, key: ShardKey, version: StateVersion) -> None:
         self._channel = channel
         channel.send((plan, key, version))
-        self.ready: bool = channel.recv()
+        ready = channel.recv()
+        if isinstance(ready, Exception):
+            channel.close()
+            raise ready
+        self.ready: bool = ready
         self.result = BatchResult()
 
-    def open(self, instants: Sequence[int | None]) -> None:
-        """Pass the first instants of the queries."""
-        self._channel.send(("open", (instants,)))
+    def open(self, positions: Positions) -> None:
+        """Prepare the engine for the log before these positions."""
+        self._channel.send(("open", (positions,)))
 
     def replay(self, place: int, entry: LogEntry) -> None:
         """Feed an entry of the log."""
@@ -318,7 +330,11 @@ def serve(server: socket.socket, wanted: Callable[[], bool]) -> None:
 
 def _answer(channel: Connection, cache: EngineCache) -> None:
     plan, key, version = channel.recv()
-    local = LocalEngine(plan, key, version, cache)
+    try:
+        local = LocalEngine(plan, key, version, cache)
+    except ThalwegError as failure:  # static data that are not there
+        channel.send(failure)
+        return
     channel.send(local.ready)
     while True:
         kind, parts = channel.recv()

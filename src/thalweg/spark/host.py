@@ -167,14 +167,15 @@ class Host(StatefulProcessor):
             )
         if job != self.plan.fingerprint:
             raise UsageError(
-                "the checkpoint belongs to another query or other options: start with a new directory"
+                "the checkpoint belongs to another query, to other static data or to other options: "
+                "start with a new directory"
             )
         return Header(job, token, version, digest, first, after, _unpacked(packed))
 
     def _catch_up(self, engine: Engine, header: Header) -> int:
         """Feed a new engine with the log; the number of entries."""
         if header.positions is not None:
-            engine.open(header.positions.opened)
+            engine.open(header.positions)
         for place in range(header.first, header.next):
             stored = self.log.getValue((place,))
             if stored is None:

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from thalweg.algebra.query import Query
-from thalweg.arguments import under_schema
-from thalweg.errors import ThalwegError, UsageError
+from thalweg.arguments import static_data_of, under_schema
+from thalweg.errors import DataError, ThalwegError, UsageError
 from thalweg.io.job import Job
-from thalweg.options import LIMITS, RunOptions
+from thalweg.options import LIMITS, OnPartialMatches, RunOptions
 from thalweg.rdf.formats import BlankNodes, Mode
 from thalweg.rdf.mapping import Mapping as RowMapping
 from thalweg.rows import Row
@@ -34,6 +34,7 @@ from thalweg.spark.sampling import kept_sizes
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
 from thalweg.spark.shard_plan import ShardPlan, StagePlan
 from thalweg.spark.source import SourceOptions, register
+from thalweg.spark.static_files import sent
 
 _STOP, _MOMENT = 10.0, 0.5
 """Seconds in which a query that ends its batches is stopped, and in which Spark registers it."""
@@ -62,8 +63,11 @@ def run(
     derive: Sequence[str | Query] = (),
     clocked: bool = False,
     max_path_pairs: int = LIMITS.path_pairs,
+    max_partial_matches: int = LIMITS.partial_matches,
+    on_partial_matches: OnPartialMatches = "shed",
     schema: object = None,
     rules: str | Iterable[str] | None = None,
+    static: object = None,
 ) -> DataFrame:
     """The answer of a continuous query over a streaming frame of `format("rdf")` or `events`, as a streaming frame.
 
@@ -80,8 +84,12 @@ def run(
     some are much more frequent than others. After `idle` (`10s`) a silent stream no longer holds the others: what it
     brings later may be late. `derive` holds CONSTRUCT queries whose output streams the query reads; all of them
     then run in one shard. A path with `+` or `*` that connects more than `max_path_pairs` pairs of terms fails the job.
+    Of more than `max_partial_matches` partial matches of a sequence the oldest are dropped, or
+    (`on_partial_matches="fail"`) the job fails.
     With a `schema`, the path of a file or RDF text, the query (not those of `derive`) sees graphs that are closed under
-    it; `rules` is a list of names that replaces the default. `clocked` also counts the time of the reading, for
+    it; `rules` is a list of names that replaces the default. `static` are static data: a path or RDF text for the
+    default graph, a mapping of names of graphs to such, a list of these, or `StaticData`. They are read here, and
+    workers map a binary file of them. `clocked` also counts the time of the reading, for
     measurements: Spark then repeats more than it must after a failure.
     """
     options = RunOptions(
@@ -98,8 +106,10 @@ def run(
         sizes=sizes,
         clocked=clocked,
         max_path_pairs=max_path_pairs,
+        max_partial_matches=max_partial_matches,
+        on_partial_matches=on_partial_matches,
     )
-    job = Job.of(text, options, derive=derive, stream=stream)
+    job = Job.of(text, options, derive=derive, stream=stream, static=static_data_of(static))
     job = replace(job, query=under_schema(job.query, schema, rules))
     return run_job(events, job, quarantine=quarantine, late=late)
 
@@ -114,23 +124,24 @@ def run_job(
         replace(job, options=options),
         quarantine=None if quarantine is None else os.path.abspath(quarantine),
         late=None if late is None else os.path.abspath(late),
+        static=sent(job.static, spark) if job.static else None,
     )
     require_rocksdb(spark)
     require_partitions(spark, plan.reading.router.shares.shards)
     chunks = uniform(events).mapInArrow(encoder(plan.reading), CHUNK_SCHEMA)
-    packed = _staged(chunks, plan, COUNTED)
+    packed = staged(chunks, plan, COUNTED)
     if plan.second is not None:
         # All changes of a batch come to the second stage in that batch: its end is that of the instants of both.
         changes = packed.where("results is not null").selectExpr(
             *("key", "shard as seq", "'' as stream", "part", "'' as source", "'' as syntax"),
             *("false as last", "results as chunk"),
         )
-        packed = _staged(changes, plan.second, COUNTED_SECOND)
+        packed = staged(changes, plan.second, COUNTED_SECOND)
     blobs = packed.select("results").where("results is not null")
     return blobs.mapInArrow(unpack_results, _result_schema(plan.reading.router.query.columns))
 
 
-def _staged(chunks: DataFrame, plan: StagePlan, name: str) -> DataFrame:
+def staged(chunks: DataFrame, plan: StagePlan, name: str) -> DataFrame:
     """A stage over chunks by key: packed results for the next one, and counts, which are observed under a name."""
     return (
         chunks.groupBy("key")
@@ -190,6 +201,7 @@ def run_files(
     derive: Sequence[str | Query] = (),
     stream: str | None = None,
     options: RunOptions | None = None,
+    static: object = None,
     **more: Any,
 ) -> None:
     """Run a query over files to their end; `out` gets the rows of each batch in order.
@@ -199,6 +211,7 @@ def run_files(
     `begun` (as in `Step`), then the seconds of the batch and, as `step`, all that is known of it. `source` has options
     of `format("rdf")`. Without a checkpoint directory a temporary one is used. The shares of shards are chosen by
     samples of the files, unless `sizes` are given. `options` are those of the run, and `more` replaces some of them.
+    `static` are static data, as `run` takes them.
 
     With `every` (`1 second`) the files may grow and others come: they are looked at so often, and there is no end.
     When `stop` returns True, the run ends between two batches: rows that `out` has got are committed, no others
@@ -207,7 +220,7 @@ def run_files(
     batch; after a failure, the last batch may come again, with the same number.
     """
     chosen = replace(options or RunOptions(), **more)
-    job = Job.of(text, chosen, derive=derive, stream=stream)
+    job = Job.of(text, chosen, derive=derive, stream=stream, static=static_data_of(static))
     source = {**({"syntax": chosen.format} if chosen.format else {}), **(source or {})}
     ends = {"endOfStream": "true"} if every is None else {}
     frames = []
@@ -221,7 +234,7 @@ def run_files(
         events = events.unionByName(frame)
     folder = checkpoint or tempfile.mkdtemp(prefix="thalweg-checkpoint-")
     if chosen.sizes is None and not job.derive:
-        sizes = kept_sizes(folder, job.query, streams, source.get("syntax"), chosen)
+        sizes = kept_sizes(folder, job.query, streams, source.get("syntax"), chosen, job.static)
         job = replace(job, options=replace(chosen, sizes=sizes))
     delivery = Delivery(out, around)
     steps: Steps = SimpleQueue()
@@ -362,10 +375,13 @@ def _waiting(steps: Steps, timeout: float) -> Iterator[Step | str]:
 
 
 def _reason(failure: Exception) -> ThalwegError:
-    """The sentence in a Spark failure: ours where the worker raised one, else Spark's first line."""
+    """The sentence in a Spark failure: ours where the worker raised one, else Spark's first line.
+
+    Data that cannot be read are a failure of the run; all else is a matter of how it was started.
+    """
     text = str(failure)
     for line in text.splitlines():
         head, _, sentence = line.strip().partition(": ")
         if head.startswith("thalweg.errors."):
-            return UsageError(sentence)
+            return DataError(sentence) if head == "thalweg.errors.DataError" else UsageError(sentence)
     return UsageError(f"Spark stopped the query: {text.splitlines()[0] if text else type(failure).__name__}")

@@ -35,6 +35,8 @@ ARROW = pa.schema(
         pa.field("bindings", pa.map_(pa.string(), pa.string())),
     ]
 )
+_QUERY = b"thalweg.query"
+"""The key, in the metadata of packed rows, of the name of their query."""
 VARIABLES = "thalweg.variables"
 """The key, in the metadata of the column of the bindings, of the variables that there are."""
 QUADS_SCHEMA = "at timestamp, value string"
@@ -104,14 +106,19 @@ def _windows(query: Query, at: np.ndarray) -> pa.Array:
     return pa.StructArray.from_arrays(bounds, fields=list(kind))
 
 
-def pack_results(query: ContinuousQuery, arena: Arena, delta: Delta) -> Iterator[bytes]:
-    """The new rows of a query, as Arrow streams of some ten thousand rows each."""
+def pack_results(query: ContinuousQuery, arena: Arena, delta: Delta, name: str = "") -> Iterator[bytes]:
+    """The new rows of a query, as Arrow streams of some ten thousand rows each; of a set of queries with its name."""
     for start in range(0, len(delta), _ROWS):
-        batch = columns_of(query, arena, delta[start : start + _ROWS])
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, ARROW) as writer:
-            writer.write_batch(batch)
-        yield sink.getvalue().to_pybytes()
+        yield packed_rows(columns_of(query, arena, delta[start : start + _ROWS]), name)
+
+
+def packed_rows(batch: pa.RecordBatch, name: str = "") -> bytes:
+    """Rows of `RESULT_SCHEMA` as an Arrow stream, with the name of the query that they are of."""
+    sink = pa.BufferOutputStream()
+    schema = ARROW.with_metadata({_QUERY: name.encode()}) if name else ARROW
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def unpack_results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -119,6 +126,17 @@ def unpack_results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     for batch in batches:
         for blob in batch.column("results"):
             yield from pa.ipc.open_stream(blob.as_buffer())
+
+
+def unpack_named_results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same for a set of queries: the first column has the name of the query."""
+    for batch in batches:
+        for blob in batch.column("results"):
+            stream = pa.ipc.open_stream(blob.as_buffer())
+            name = stream.schema.metadata[_QUERY].decode()
+            for rows in stream:
+                names = pa.array([name] * rows.num_rows, pa.string())
+                yield pa.RecordBatch.from_arrays([names, *rows.columns], ["query", *ARROW.names])
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
+from thalweg.plan.cells import spread
 from thalweg.plan.coverage import Mask, TripleColumns, fits
 from thalweg.plan.epsilon import network_of
-from thalweg.plan.shares import Role, Shares, spread
+from thalweg.plan.shares import Role, Shares
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Chunk
 from thalweg.rdf.ntriples import scope_of
@@ -66,7 +67,7 @@ class Router:
                         mine |= chosen
                     else:
                         mine[derived.source[chosen]] = True
-                yield Parcel(shard, self.shares.stream_of(stream, channel), _share(said, mode, mine))
+                yield Parcel(shard, self.shares.stream_of(stream, channel), share_of(said, mode, mine))
                 said = replace(chunk, rejects=(), unnamed=0, blanks=0, left_out=0)
 
     def _places(
@@ -116,7 +117,7 @@ class Router:
         return network_of(self.query)
 
 
-def _share(chunk: Chunk, mode: str, mine: Mask) -> Chunk:
+def share_of(chunk: Chunk, mode: str, mine: Mask) -> Chunk:
     """The rows of a shard, and what it needs of the others: where events begin, and their times."""
     if mode == TRIPLES:
         return chunk.picked(np.flatnonzero(mine & (chunk.p != 0)))

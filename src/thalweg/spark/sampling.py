@@ -14,11 +14,13 @@ from thalweg.algebra.query import Query
 from thalweg.io.files import pieces
 from thalweg.options import RunOptions
 from thalweg.plan.coverage import fits
+from thalweg.plan.pruning import signature_of
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk
 from thalweg.rdf.formats import FORMATS, Format, Reader, SequentialReader
 from thalweg.rdf.prune import Prune
 from thalweg.spark.pieces import BY_SUFFIX, format_for, listing, local_path
+from thalweg.static.data import StaticData
 
 _SAMPLE = 4 << 20
 _FILES = 4
@@ -26,10 +28,19 @@ SIZES = "thalweg-sizes.json"
 
 
 def sampled_sizes(
-    query: Query, streams: Mapping[str, str], syntax: str | None = None, options: RunOptions | None = None
+    query: Query,
+    streams: Mapping[str, str],
+    syntax: str | None = None,
+    options: RunOptions | None = None,
+    static: StaticData | None = None,
 ) -> dict[int, float]:
-    """For each pattern how many triples fit it in samples of its streams; one more, as none may be chance."""
+    """For each pattern how many triples fit it in samples of its streams, and in static data; one more, as none may be
+    chance.
+    """
     sizes = dict.fromkeys(range(len(query.patterns)), 1.0)
+    if static:
+        for number, pattern in enumerate(query.patterns):
+            sizes[number] += static.count(query.sources[pattern.source].graphs, signature_of(pattern))
     prune = Prune.everything()
     options = options or RunOptions()
     for stream, path in streams.items():
@@ -64,12 +75,13 @@ def kept_sizes(
     streams: Mapping[str, str],
     syntax: str | None = None,
     options: RunOptions | None = None,
+    static: StaticData | None = None,
 ) -> dict[int, float]:
     """The same; a checkpoint keeps what was found, for its state is spread by it."""
     kept = Path(checkpoint) / SIZES
     if kept.exists():
         return {int(number): size for number, size in json.loads(kept.read_text()).items()}
-    sizes = sampled_sizes(query, streams, syntax, options)
+    sizes = sampled_sizes(query, streams, syntax, options, static)
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(sizes))
     return sizes

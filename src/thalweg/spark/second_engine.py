@@ -51,6 +51,7 @@ class SecondEngine:
         self.arena = arena
         self._most_bytes = _FEW_BYTES  # of terms, before those that nothing uses go
         self.view = second_view_of(self._query, arena, self.plan.first.job.options.limits)
+        self.view.has_static = not set(self._query.graphs).isdisjoint(self.plan.first.static_names)
         self.query = ContinuousQuery(
             arena, self._query, self.view, Streamset(self._query.streams), lambda: None
         )
@@ -116,9 +117,9 @@ class SecondEngine:
             self.arena.compact(np.concatenate(self.view.live_ids()))
             self._most_bytes = max(_FEW_BYTES, 2 * self.arena.used_bytes)
 
-    def open(self, instants: Sequence[int | None]) -> None:
+    def open(self, positions: Positions) -> None:
         """Take the first instant of the query from the positions of an earlier engine, before its log."""
-        for instant in instants:
+        for instant in positions.opened:
             if instant is not None:
                 self.view.open(instant)
 

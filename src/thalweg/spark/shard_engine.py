@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from thalweg.answers import Late
 from thalweg.engine import Session
 from thalweg.instants import show_instant
@@ -83,6 +85,10 @@ class Positions:
     """The patterns that some triple has fitted."""
     opened: list[int | None] = field(default_factory=list)
     """The first instant of each query that has rows which begin then: the log may not reach back to it."""
+    queries: list[dict[str, Any]] = field(default_factory=list)
+    """The queries of a set, each with its name and where in the log it was registered; none in other jobs."""
+    static: list[int | None] = field(default_factory=list)
+    """For each query, from which instant on a new engine has to have static data."""
 
 
 class Logged(NamedTuple):
@@ -130,7 +136,7 @@ class ShardEngine:
 
     def __init__(self, plan: ShardPlan, shard: int = 0) -> None:
         self.plan = plan
-        self.options = plan.job.options
+        self.options = plan.options
         self.shard = shard
         self.framers: dict[str, Framer] = {}
         self.positions = Positions()
@@ -151,7 +157,7 @@ class ShardEngine:
 
     def _covered(self, matched: Iterable[int]) -> Coverage:
         queries = [registered.query for registered in self.session.queries]
-        return Coverage(queries, self.session.source_streams, matched)
+        return Coverage(queries, self.session.source_streams, matched, self.session.static_graphs)
 
     def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[tuple[int, bytes]]:
         """Apply a batch of chunks, at a time of the runner's clock: packed results, and then `result` has the rest.
@@ -165,7 +171,7 @@ class ShardEngine:
         for together in _together(arrivals):
             entry = self._take([arrivals[k] for k in together])
             if entry is not None:
-                result.entries.append(Logged(place, entry, together))
+                result.entries.append(Logged(place, entry, () if entry.chunks else together))
                 self._note(place, entry.latest, self._taken)
                 place += 1
             if self._undrained >= _DRAIN:
@@ -212,7 +218,7 @@ class ShardEngine:
         before = framer.state()
         position = self.positions.clocks.get(stream, NO_TIME), self.positions.watermarks.get(stream, NO_TIME)
         last = arrivals[-1].last
-        chunks = [Chunk.unpack(arrival.chunk, self.session.arena) for arrival in arrivals]
+        chunks, pruned = self._unpack(mode, arrivals)
         self.result.blanks += sum(chunk.blanks for chunk in chunks)
         self.result.left_out += sum(chunk.left_out for chunk in chunks)
         self.result.untimed += sum(chunk.unnamed for chunk in chunks) if mode == GRAPHS else 0
@@ -226,17 +232,35 @@ class ShardEngine:
         if not self._taken:
             return None
         latest = max(int(batch.times.max()) for batch in batches if len(batch.times))
-        return LogEntry(stream, mode, latest, *position, last, before)
+        return LogEntry(stream, mode, latest, *position, last, before, pruned)
+
+    def _unpack(self, mode: str, arrivals: Sequence[Arrival]) -> tuple[list[Chunk], bytes]:
+        """The chunks of arrivals; and what the log is to have instead of what came, if anything."""
+        return [Chunk.unpack(arrival.chunk, self.session.arena) for arrival in arrivals], b""
 
     def _size(self, batch: EventBatch) -> int:
         """How much of a batch the log needs: rows, and events if a window counts them."""
-        return max(len(batch), batch.events if self.session.counts_events else 0)
+        return max(len(batch), batch.events if self.session.counts_events and not self._spreads_events else 0)
 
-    def open(self, instants: Sequence[int | None]) -> None:
+    @property
+    def _spreads_events(self) -> bool:
+        """Whether events that static data answer are spread: a shard has the times of all, and triples of its own."""
+        return bool(self.session.static_graphs) and self.plan.shares.events > 1
+
+    def _own(self, batch: EventBatch) -> EventBatch:
+        """A batch as the session takes it. Static data answer each event where its triples are: nowhere else."""
+        if batch.event_time is None or not self._spreads_events:
+            return batch
+        return replace(batch, inserts=np.zeros(len(batch.event_time), np.bool_))
+
+    def open(self, positions: Positions) -> None:
         """Take the first instants of the queries from the positions of an earlier engine, before its log."""
-        for registered, instant in zip(self.session.queries, instants, strict=True):
+        for registered, instant in zip(self.session.queries, positions.opened, strict=True):
             if instant is not None:
                 registered.view.open(instant)
+        for registered, instant in zip(self.session.queries, positions.static, strict=bool(positions.static)):
+            if instant is not None:
+                registered.streamset.open_static(instant)
 
     def replay(self, place: int, entry: LogEntry) -> None:
         """Apply an entry of the log again; its results were written before."""
@@ -251,7 +275,7 @@ class ShardEngine:
         chunks = [replace(Chunk.unpack(chunk, self.session.arena), rejects=()) for chunk in packed]
         rows = 0
         for batch in _framed(framer, entry.mode, chunks, entry.last):
-            self.session.push_events(batch)
+            self.session.push_events(self._own(batch))
             rows += self._size(batch)
         self._note(place, entry.latest, rows)
         self._forget()
@@ -261,12 +285,12 @@ class ShardEngine:
         latest = max(noted.latest for noted in self._index)
         self.result.expired += [noted.place for noted in self._index]
         self._index.clear()
-        saved = self.session.save()
+        saved = self.session.save(with_static=False)
         starts = range(0, len(saved), _PART)
         for start in starts:
-            entry = LogEntry(
-                "", SAVED, latest, NO_TIME, NO_TIME, start == starts[-1], b"", saved[start : start + _PART]
-            )
+            part = saved[start : start + _PART]
+            last = start == starts[-1]
+            entry = LogEntry("", SAVED, latest, NO_TIME, NO_TIME, last, self._saved_queries(), part)
             self.result.entries.append(Logged(place, entry, ()))
             self._index.append(_Place(place, latest, 0))
             place += 1
@@ -276,12 +300,21 @@ class ShardEngine:
         self._index.append(_Place(place, entry.latest, 0))
         self._parts.append(bytes(entry.chunks))
         if entry.last:
-            # The text of a query does not name the channels of a shard.
-            self._begin(Session.restore(b"".join(self._parts), queries=self.plan.queries(self.shard)))
+            self._begin(self._restored(b"".join(self._parts), entry))
             # A stream that had ended when the session was saved may have gone on; `resume` ends those that have not.
             for stream in self.session.source_streams:
                 self.session.reopen(stream, tentatively=True)
             self._parts = []
+
+    def _saved_queries(self) -> bytes:
+        """What an entry with a saved session has to say of its queries: nothing, they are those of the plan."""
+        return b""
+
+    def _restored(self, saved: bytes, entry: LogEntry) -> Session:
+        """The session of such an entry."""
+        # The text of a query does not name the channels of a shard.
+        queries, static = self.plan.queries(self.shard), self.plan.static_data(self.shard)
+        return Session.restore(saved, queries=queries, static=static)
 
     def _note(self, place: int, latest: int, rows: int) -> None:
         self._index.append(_Place(place, latest, rows))
@@ -318,7 +351,14 @@ class ShardEngine:
         """The positions after the batch."""
         self.positions.framers = {stream: framer.state() for stream, framer in self.framers.items()}
         self.positions.matched = self._coverage.matched
-        self.positions.opened = [registered.view.first_instant for registered in self.session.queries]
+        queries = self.session.queries
+        self.positions.opened = [registered.view.first_instant for registered in queries]
+        if self.session.static_graphs:
+            before = self.positions.static or [None] * len(queries)
+            self.positions.static = [
+                registered.streamset.static_since(first)
+                for registered, first in zip(queries, before, strict=True)
+            ]
         return self.positions
 
     def _expired(self) -> Iterator[int]:
@@ -376,7 +416,7 @@ class ShardEngine:
             self.result.rejects += batch.rejects
             self.result.events += batch.events
         self._coverage.observe(batch.stream, batch.rows, self.session.arena)
-        self.session.push_events(batch)
+        self.session.push_events(self._own(batch))
         if batch.clock != NO_TIME:
             self.positions.clocks[batch.stream] = batch.clock
         self.session.quarantine()

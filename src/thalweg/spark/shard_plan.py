@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from thalweg.algebra.query import Query
 from thalweg.engine import Session
-from thalweg.errors import UsageError
 from thalweg.io.job import Job
 from thalweg.options import RunOptions
+from thalweg.plan.sequence_shares import plan_sequence_shares
 from thalweg.plan.shares import Shares, plan_shares
 from thalweg.spark.encode import Reading
 from thalweg.spark.routing import Router, keys_for
+from thalweg.spark.static_files import sent_folders
+from thalweg.static.data import StaticData
+from thalweg.static.shipping import StaticFiles
 
 STATE_FORMAT = 8
 """The format of a shard's state: its header, its log, and the sessions that are saved in it."""
@@ -31,14 +35,27 @@ class ShardPlan:
     """The folder for malformed input."""
     late: str | None = None
     """The folder for late events."""
+    static: StaticFiles | None = None
+    """The files of the static data."""
+    static_names: tuple[str, ...] = ()
+    """The static graphs that there are."""
+    static_digest: str = ""
 
     @classmethod
-    def of(cls, job: Job, *, quarantine: str | None = None, late: str | None = None) -> ShardPlan:
-        """The plan of a job, spread over at most as many shards as its options allow (one, if they do not say)."""
+    def of(
+        cls,
+        job: Job,
+        *,
+        quarantine: str | None = None,
+        late: str | None = None,
+        static: StaticFiles | None = None,
+    ) -> ShardPlan:
+        """The plan of a job, spread over at most as many shards as its options allow (one, if they do not say).
+
+        `static` are the files of its static data: without them it can be looked at, and not be run.
+        """
         options = job.options
-        if job.static or any(graph for query in job.queries for graph in query.graphs):
-            raise UsageError("static data on Spark are not supported yet: run in this process")
-        session = Session.of(options)
+        session = Session.of(options, static=job.static)
         for query in job.queries:
             session.register(query)
         shares = Shares(reason=_DERIVES) if job.derive else _shares(job.query, options)
@@ -49,15 +66,37 @@ class ShardPlan:
             keys_for(shares.shards),
         )
         sources = tuple(sorted(session.source_streams))
-        return cls(job, reading, sources, quarantine, late)
+        names, fingerprint = tuple(job.static.names), job.static.fingerprint
+        return cls(
+            replace(job, static=StaticData()), reading, sources, quarantine, late, static, names, fingerprint
+        )
+
+    def static_data(self, shard: int) -> StaticData:
+        """The static data of a shard: of the graphs that its queries read, the triples that it can join."""
+        data = StaticData()
+        if self.static_names:
+            if self.static is None:
+                raise ValueError("the static data of the plan are in no files")
+            data = self.static.opened(sent_folders())
+        query, shares = self.reading.router.query, self.shares
+        # Atoms of sequences ask static data with whole events: those of a shard may need all of them.
+        if not shares.roles or query.sequence is not None:
+            return data
+        return data.in_shard(shares.static_cells(query, shard))
 
     def session(self, shard: int = 0) -> Session:
         """The engine of a shard with the queries of the job; the last is the one that is answered."""
         # It is drained after each batch, and malformed input is dealt with by whoever started the run.
-        session = Session.of(replace(self.job.options, max_pending=None, on_error="quarantine"))
+        options = replace(self.job.options, max_pending=None, on_error="quarantine")
+        session = Session.of(options, static=self.static_data(shard))
         for query in self.queries(shard):
             session.register(query)
         return session
+
+    @property
+    def options(self) -> RunOptions:
+        """The options of the run."""
+        return self.job.options
 
     @property
     def shares(self) -> Shares:
@@ -94,6 +133,7 @@ class ShardPlan:
             self.job.options.deciding,
             self.reading.prune.fingerprint,
             self.reading.router.shares,
+            *([self.static_digest] if self.static_digest else []),
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
@@ -125,14 +165,39 @@ class SecondPlan:
         return self.first.fingerprint
 
 
-StagePlan = ShardPlan | SecondPlan
+class StagePlan(Protocol):
+    """What the stateful step needs of a plan, whichever engine it is for."""
+
+    @property
+    def keys(self) -> tuple[int, ...]:
+        """The keys of the shards."""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The streams that come from outside, by name."""
+
+    @property
+    def quarantine(self) -> str | None:
+        """The folder for malformed input."""
+
+    @property
+    def late(self) -> str | None:
+        """The folder for late events."""
+
+    @property
+    def idle(self) -> int | str | None:
+        """After what time a silent stream no longer holds the others."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that decides the answers: a checkpoint of another job is not ours."""
 
 
 def _shares(query: Query, options: RunOptions) -> Shares:
     """How a query is spread, given how its events are read."""
     shards = options.shards or 1
     if query.sequence is not None:
-        return Shares(reason="a sequence compares the instants of all its streams")
+        return plan_sequence_shares(query, shards)
     if query.per_event and (options.per_event or 1) > 1 and shards > 1:
         return Shares(reason="events of several lines need a shard that has read all lines before")
     return plan_shares(query, shards, options.sizes)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thalweg.errors import UsageError
 from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.prune import Signature
-from thalweg.static.document import UNNAMED, Document
-from thalweg.static.files import kept_document, map_document, open_document
+from thalweg.static.document import UNNAMED, Document, Keep
+from thalweg.static.files import open_document
 from thalweg.static.reading import file_of_graph, format_of_static
 
 
@@ -34,6 +34,30 @@ class StaticData:
     def __init__(self) -> None:
         self._graphs: dict[str, list[Part]] = {}
         self._loads = 0
+        self._keep: dict[str, Keep] = {}  # of the graphs of a shard, and which triples of each it has
+
+    @classmethod
+    def of_parts(cls, graphs: Mapping[str, Sequence[Part]], loads: int) -> StaticData:
+        """The data of what `parts` gave, after so many loads."""
+        data = cls()
+        data._graphs, data._loads = {name: list(parts) for name, parts in graphs.items()}, loads
+        return data
+
+    def parts(self) -> Iterator[tuple[str, Sequence[Part]]]:
+        """The graphs by name, each with its parts."""
+        yield from self._graphs.items()
+
+    @property
+    def loads(self) -> int:
+        """How many loads there were."""
+        return self._loads
+
+    def in_shard(self, graphs: Mapping[str, tuple[str, Keep]]) -> StaticData:
+        """The data as a shard has them: by each name that it uses, a graph of these, and which triples it keeps."""
+        own = {name: self._graphs[graph] for name, (graph, _) in graphs.items() if graph in self._graphs}
+        data = StaticData.of_parts(own, self._loads)
+        data._keep = {name: keep for name, (_, keep) in graphs.items()}
+        return data
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StaticData) and self._identity == other._identity
@@ -53,32 +77,6 @@ class StaticData:
     def fingerprint(self) -> str:
         """A digest of the graphs: equal for equal data that were loaded in the same order; empty without any."""
         return hashlib.sha256(repr(self._identity).encode()).hexdigest()[:32] if self._graphs else ""
-
-    def stored(self, folder: Path) -> StaticData:
-        """The same data, every document in a binary file: those that are in none are written to a folder.
-
-        Such data are pickled as the names of the files, which each process maps once.
-        """
-        stored = StaticData()
-        stored._loads = self._loads
-        known: dict[int, Document] = {}
-        for name, parts in self._graphs.items():
-            for part in parts:
-                document = part.document
-                if id(document) not in known:
-                    known[id(document)] = document if document.file else kept_document(document, folder)
-            stored._graphs[name] = [replace(part, document=known[id(part.document)]) for part in parts]
-        return stored
-
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        documents = [part.document for parts in self._graphs.values() for part in parts]
-        if not all(document.file for document in documents):
-            return StaticData.restored, (self.state(),)
-        graphs = {
-            name: [(str(part.document.file), part.graph, part.scope) for part in parts]
-            for name, parts in self._graphs.items()
-        }
-        return _mapped, (graphs, self._loads)
 
     def __bool__(self) -> bool:
         return bool(self._graphs)
@@ -109,7 +107,7 @@ class StaticData:
     def require(self, graphs: Collection[str], cache: Path | None = None) -> None:
         """Loads the files that FROM and FROM NAMED of a query name; graphs that are not there are refused."""
         for graph in graphs:
-            if graph in self or graph == UNNAMED:
+            if graph in self or graph == UNNAMED or graph in self._keep:
                 continue
             path = file_of_graph(graph)
             if path is None:
@@ -124,12 +122,37 @@ class StaticData:
                 )
             self.load(document, graph, replace=False)
 
-    def select(self, graphs: Collection[str], signatures: Sequence[Signature], arena: Arena) -> Ids:
-        """The triples of some graphs, as one set, that fit one of some signatures: rows of ids of an arena."""
+    def select(
+        self,
+        graphs: Collection[str],
+        signatures: Sequence[Signature],
+        arena: Arena,
+        *,
+        whole: bool = False,
+    ) -> Ids:
+        """The triples of some graphs, as one set, that fit one of some signatures: rows of ids of an arena.
+
+        In a shard, these are the triples that it keeps, unless `whole`.
+        """
+        found = [np.empty((0, 3), np.int64)]
+        for graph in graphs:
+            keep = None if whole else self._keep.get(graph)
+            for part in self._graphs.get(graph, []):
+                found.append(part.document.select(part.graph, signatures, arena, part.scope, keep))
+        return distinct(np.concatenate(found))
+
+    def kept(self, graphs: Collection[str], arena: Arena, rows: Ids) -> NDArray[np.bool_]:
+        """Which of some triples, which follow from those of some graphs, a shard keeps; without shards, all."""
+        found = np.full(len(rows), not self._keep, np.bool_)
+        for graph in graphs:
+            if graph in self._keep:
+                found |= self._keep[graph](arena, *rows.T)
+        return found
+
+    def count(self, graphs: Collection[str], signature: Signature) -> int:
+        """How many triples of some graphs fit a signature; those that are in several places count for each."""
         parts = [part for graph in graphs for part in self._graphs.get(graph, [])]
-        found = [part.document.select(part.graph, signatures, arena, part.scope) for part in parts]
-        rows = np.concatenate([np.empty((0, 3), np.int64), *found])
-        return distinct(rows)
+        return sum(part.document.count(part.graph, signature) for part in parts)
 
     def state(self) -> dict[str, Any]:
         """All of it, as columns and records of terms."""
@@ -206,19 +229,3 @@ def difference(rows: Ids, others: Ids) -> Ids:
     same = np.zeros(len(both), np.bool_)
     same[:-1] = (both[:-1] == both[1:]).all(axis=1)
     return both[own & ~same]
-
-
-@cache
-def _document(path: str) -> Document:
-    """A mapped document: one for each process. Who wrote the file has checked it."""
-    return map_document(Path(path), check=False)[0]
-
-
-def _mapped(graphs: dict[str, list[tuple[str, str, int]]], loads: int) -> StaticData:
-    data = StaticData()
-    data._loads = loads
-    data._graphs = {
-        name: [Part(_document(path), graph, scope) for path, graph, scope in parts]
-        for name, parts in graphs.items()
-    }
-    return data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from thalweg.rdf.chunk import replace_ids
 from thalweg.rdf.prune import Signature
 
 Columns = tuple[Ids, Ids, Ids]
+Keep = Callable[[Arena, Ids, Ids, Ids], NDArray[np.bool_]]
+"""Which triples of an arena, as columns, are kept: a shard has only some."""
 UNNAMED = ""
 """The graph of statements that are in no named graph."""
 _EVERYTHING = Signature(None, None, None)
@@ -44,15 +46,25 @@ class Document:
         """The memory of triples and terms, mapped or not."""
         return self.arena.nbytes + sum(column.nbytes for own in self.graphs.values() for column in own)
 
-    def select(self, graph: str, signatures: Sequence[Signature], arena: Arena, scope: int) -> Ids:
+    def select(
+        self,
+        graph: str,
+        signatures: Sequence[Signature],
+        arena: Arena,
+        scope: int,
+        keep: Keep | None = None,
+    ) -> Ids:
         """The triples of a graph that fit one of some signatures, as rows of ids of another arena.
 
-        Blank nodes become those of the scope.
+        Blank nodes become those of the scope; `keep` sees their labels. What it does not keep costs no memory there.
         """
         columns = self.graphs.get(graph)
         if columns is None:
             return np.empty((0, 3), np.int64)
-        rows = np.stack([column[self._fitting(columns, signatures)] for column in columns], axis=1)
+        fitting = self._fitting(columns, signatures)
+        rows = np.stack([column[fitting] for column in columns], axis=1)
+        if keep is not None:
+            rows = rows[keep(self.arena, *rows.T)]
         if not len(rows):
             return rows
         differing = arena.merge(self.arena.records_of(rows))
@@ -63,6 +75,11 @@ class Document:
             arena.rescope(cells, np.full(len(cells), scope, np.int64))
             rows = cells.reshape(rows.shape)
         return rows
+
+    def count(self, graph: str, signature: Signature) -> int:
+        """How many triples of a graph fit a signature; one that is there twice counts twice."""
+        columns = self.graphs.get(graph)
+        return 0 if columns is None else len(columns[0][self._fitting(columns, [signature])])
 
     def _fitting(
         self, columns: Columns, signatures: Sequence[Signature]

@@ -120,8 +120,8 @@ def open_document(path: Path, format: Format, cache: Path | None) -> Document:
 
     It is the same if its size and its time of change are. A cache that is damaged is made anew.
     """
-    check_memory(path, format, available_memory())
     if cache is None:
+        check_memory(path, format, available_memory())
         return read_document(path, format)
     status = path.stat()
     state = [status.st_size, status.st_mtime_ns]
@@ -134,6 +134,7 @@ def open_document(path: Path, format: Format, cache: Path | None) -> Document:
         else:
             if about.get("state") == state:
                 return document
+    check_memory(path, format, available_memory())
     document = read_document(path, format)
     after = path.stat()
     if [after.st_size, after.st_mtime_ns] == state:  # else it has changed while it was read
@@ -142,16 +143,14 @@ def open_document(path: Path, format: Format, cache: Path | None) -> Document:
     return document
 
 
-def kept_document(document: Document, folder: Path) -> Document:
-    """A document in a binary file of a folder, mapped; one with the same digest is taken as it is."""
-    place = folder / f"{document.digest}.twstatic"
-    if place.exists():
-        try:
-            return map_document(place)[0]
-        except BrokenStaticFileError:
-            pass
-    write_document(document, place)
-    return map_document(place, check=False)[0]
+def stamp_of(path: Path) -> str:
+    """A digest of the header of a file, which has the checksums of all that is in it."""
+    try:
+        with path.open("rb") as file:
+            front = file.read(_FRONT.size)
+            return hashlib.blake2b(front + file.read(_FRONT.unpack(front)[2]), digest_size=16).hexdigest()
+    except (OSError, struct.error) as error:
+        raise BrokenStaticFileError(f"{path} is no file of static data: {error}") from None
 
 
 def _name_of(path: Path, format: Format) -> str:

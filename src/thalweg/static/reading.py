@@ -36,6 +36,8 @@ _LONGEST_PATH = 1024
 _PIECE = 4 * 1024 * 1024
 _PACKED = 8
 """How many times its size a compressed text is at least guessed to be."""
+MEMORY = "THALWEG_MEMORY"
+"""The environment variable that says how much memory static data may use."""
 _LINES = 0.4
 """Bytes of memory for each byte of N-Triples: measured 0.3 to 0.6, by how often terms come again."""
 _OTHERS = 1.0
@@ -186,12 +188,16 @@ def check_memory(path: Path, format: Format, limit: int | None) -> None:
     needed = int(size * (_LINES if format.name in ("nt", "nq") else _OTHERS))
     if limit is not None and needed > limit:
         raise UsageError(
-            f"{path} needs about {_size(needed)} of memory, and {_size(limit)} are free: it was not loaded"
+            f"{path} needs about {_size(needed)} of memory, and {_size(limit)} are free: it was not loaded "
+            f"({MEMORY}=SIZE, e.g. 64g, says how much may be used)"
         )
 
 
 def available_memory() -> int | None:
-    """Bytes of memory that are free for this process, where the system says it."""
+    """Bytes of memory that are free for this process: what $THALWEG_MEMORY says, else the system, where it says it."""
+    given = os.environ.get(MEMORY, "").strip().lower()
+    if given:
+        return _given_memory(given)
     found = []
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
@@ -201,11 +207,33 @@ def available_memory() -> int | None:
             most = file.read().strip()
         with open("/sys/fs/cgroup/memory.current", encoding="ascii") as file:
             used = int(file.read())
+        with open("/sys/fs/cgroup/memory.stat", encoding="ascii") as file:
+            parts = dict(line.split() for line in file)
         if most != "max":
-            found.append(max(int(most) - used, 0))
+            cached = int(parts["active_file"]) + int(
+                parts["inactive_file"]
+            )  # given up when others need memory
+            found.append(max(int(most) - used + cached, 0))
     except (OSError, KeyError, ValueError):
         pass
     return min(found, default=None)
+
+
+def _given_memory(text: str) -> int:
+    """A size as 64g, 500m or 1000000, in bytes.
+
+    >>> _given_memory("2g"), _given_memory("1.5m")
+    (2147483648, 1572864)
+    """
+    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+    unit = units.get(text[-1:], 1)
+    try:
+        size = float(text[:-1] if unit > 1 else text)
+    except ValueError:
+        size = 0.0
+    if not 0 < size < float("inf"):
+        raise UsageError(f"{MEMORY} is a size, e.g. 64g or 500m, not {text!r:.60}")
+    return int(size * unit)
 
 
 def _size(count: int) -> str:

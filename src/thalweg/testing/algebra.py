@@ -33,7 +33,15 @@ from thalweg.testing.snapshot import Event, Now, Range, Triple, Unbounded, Windo
 from thalweg.testing.strategies import BLANKS, MS, NODES, streams, windows
 from thalweg.testing.syntax import Call, Const, Expression, Group, Select, Var, scope
 
-__all__ = ["FEATURES", "FORMS", "algebra_questions", "algebra_streams", "algebra_triples", "wide_windows"]
+__all__ = [
+    "FEATURES",
+    "FORMS",
+    "algebra_questions",
+    "algebra_streams",
+    "algebra_triples",
+    "wide_windows",
+    "with_static",
+]
 
 FORMS = ("SELECT", "expressions", "DISTINCT", "groups", "slices", "REDUCED", "ASK", "CONSTRUCT")
 
@@ -119,6 +127,19 @@ def algebra_questions(
         if _has_answer(where, read, events):
             break
     return draw(_shaped(where, read, form, operator))
+
+
+@st.composite
+def with_static(draw: st.DrawFn, question: AlgebraQuestion) -> AlgebraQuestion:
+    """A question with static data in the place of one of several windows, and in its default graph."""
+    sources = list(question.sources)
+    named = [k for k, source in enumerate(sources) if source.name is not None]
+    if len(sources) > 1 and named and draw(st.booleans()):
+        static = sources.pop(named[-1])
+        sources.append(Source((), Unbounded(), static.name))
+    if all(source.name is not None for source in sources):
+        sources.append(Source((), Unbounded()))
+    return replace(question, sources=tuple(sources))
 
 
 def _has_answer(where: Group, read: tuple[Source, ...], events: Sequence[Event]) -> bool:

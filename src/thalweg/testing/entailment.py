@@ -40,7 +40,7 @@ def closed(schema: Iterable[Triple], data: Iterable[Triple], rules: Iterable[str
     while True:
         new = set(_steps(axioms, found, chosen)) - found
         if not new:
-            return {triple for triple in found if _is_answerable(triple)}
+            return {triple for triple in found if is_answerable(triple)}
         found |= new
 
 
@@ -85,7 +85,8 @@ def _steps(axioms: set[Triple], data: set[Triple], rules: set[str]) -> Iterator[
             yield from ((x, one, z) for x, y in edges for other_y, z in edges if y == other_y)
 
 
-def _is_answerable(triple: Triple) -> bool:
+def is_answerable(triple: Triple) -> bool:
+    """Whether a triple is one of RDF 1.1 that names no blank node of the schema."""
     s, p, o = triple
     return (
         not s.startswith('"')
@@ -113,6 +114,8 @@ class ClosedOracle(Oracle):
     def _ask(self, contents: Iterable[frozenset[Triple]]) -> Counter[Row]:
         plain = ({(shown(s), shown(p), shown(o)) for s, p, o in content} for content in contents)
         return super()._ask(
-            frozenset(hidden(triple, scope="") for triple in closed(self.schema, content, self.rules))
-            for content in plain
+            frozenset(hidden(triple, scope="") for triple in self._closed(content)) for content in plain
         )
+
+    def _closed(self, content: set[Triple]) -> set[Triple]:
+        return closed(self.schema, content, self.rules)

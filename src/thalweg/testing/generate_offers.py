@@ -18,6 +18,8 @@ TREES = {329: (8, 8, 4), 2011: (10, 8, 8, 2), 22_527: (14, 8, 8, 8, 2)}
 """By number of product types: how many types each one has below it, level by level."""
 _SUBCLASS = "<http://www.w3.org/2000/01/rdf-schema#subClassOf>"
 _DC = "http://purl.org/dc/elements/1.1/"
+_COUNTRIES = "http://downlode.org/rdf/iso-3166/countries#"
+_GB = f"<{_COUNTRIES}GB>"
 
 
 @dataclass(frozen=True)
@@ -82,9 +84,13 @@ def type_iri(number: int) -> str:
 def offers(
     types: ProductTypes, count: int, *, seed: int = 0, products: int = 10_000, ancestors: bool = False
 ) -> Iterator[str]:
-    """So many offers, as N-Triples of 11 triples each; with `ancestors`, products also have the types above theirs."""
+    """So many offers, as N-Triples of 11 triples each; with `ancestors`, products also have the types above theirs.
+
+    One of eight products is below type 2, in every tree the same ones: streams of two trees differ in the types only.
+    """
     chance = random.Random(seed)
-    leaves = types.leaves
+    first = len(types.leaves) // types.branching[0]  # leaves below type 2 come first
+    below, beside = types.leaves[:first], types.leaves[first:]
     vendors = max(1, products // 100)
     for number in range(count):
         offer = f"<{INSTANCES}Offer{number}>"
@@ -92,6 +98,7 @@ def offers(
         product = f"<{INSTANCES}Product{which}>"
         vendor = f"<{INSTANCES}Vendor{chance.randrange(vendors)}>"
         # A product keeps its type, whatever the offer.
+        leaves = beside if which % 8 else below
         leaf = leaves[which * 2_654_435_761 % len(leaves)]
         above = types.ancestors(leaf) if ancestors else []
         price = chance.randrange(100, 1_000_000) / 100
@@ -111,3 +118,26 @@ def offers(
                 f'{offer} <{_DC}date> "2008-05-{day:02d}"^^<{XSD}date> .\n',
             ]
         )
+
+
+def instances(count: int, *, products: int = 1_000) -> Iterator[str]:
+    """So many static triples, as N-Triples: countries of vendors, producers of products and the countries of these.
+
+    First come those of the vendors and products that offers have, then those of others. Every second one is British.
+    """
+    vendors, producers = max(1, products // 100), max(1, products // 10)
+    for number in range(count):
+        place = number % (vendors + products + producers)
+        lap = number // (vendors + products + producers)
+        mark = f"-{lap}" if lap else ""
+        country = _GB if place % 2 == 0 or lap else f"<{_COUNTRIES}DE>"
+        if place < vendors:
+            yield f"<{INSTANCES}Vendor{place}{mark}> <{VOCABULARY}country> {country} .\n"
+        elif place < vendors + producers:
+            yield f"<{INSTANCES}Producer{place - vendors}{mark}> <{VOCABULARY}country> {country} .\n"
+        else:
+            product = place - vendors - producers
+            yield (
+                f"<{INSTANCES}Product{product}{mark}> <{VOCABULARY}producer> "
+                f"<{INSTANCES}Producer{product % producers}{mark}> .\n"
+            )

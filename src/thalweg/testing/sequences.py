@@ -134,6 +134,18 @@ class SequenceCase:
     """Variables, or expressions such as `COUNT(?v)`, which get the names e0, e1, ..."""
     distinct: bool = False
     partition: str | None = None
+    static: tuple[str, ...] = ()
+    """Triples of the default graph, which each event is one set with."""
+    named: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Static graphs by name."""
+    skip: tuple[str, ...] = ()
+    """Where to skip after a match: ("PAST LAST EVENT",), ("TO NEXT",), ("TO FIRST", atom) or ("TO LAST", atom)."""
+    consume: str | None = None
+    """RECENT or CHRONOLOGICAL."""
+    retracts: bool = False
+    """Whether its text asks for retractions; `evaluate` is over events of which none is taken back."""
+    timed_out: str | None = None
+    """The variable of WITH TIMED OUT; `evaluate` has the matches alone."""
     _memo: dict[Any, list[Mapping]] = field(default_factory=dict, compare=False, repr=False)
 
     def text(self) -> str:
@@ -143,7 +155,7 @@ class SequenceCase:
             f"?{one}" if one.isalnum() else f"({one} AS ?{name})"
             for one, name in zip(self.select, self.names, strict=True)
         ]
-        inner = str(self.tree) if isinstance(self.tree, Seq | Alt | Tog) else f"({self.tree})"
+        inner = f"({self.tree})" if isinstance(self.tree, Ref | Plus | Opt | Neg) else str(self.tree)
         used = set(refs_of(self.tree))
         return "\n".join(
             [
@@ -151,6 +163,10 @@ class SequenceCase:
                 f"WITHIN {self.within} MILLISECONDS",
                 *(f"FROM STREAM {short[stream]} <{stream}>" for stream in self.streams),
                 *([f"PARTITION BY ?{self.partition}"] if self.partition else []),
+                *([f"AFTER MATCH SKIP {' '.join(self.skip)}"] if self.skip else []),
+                *([f"CONSUME {self.consume}"] if self.consume else []),
+                *(["WITH RETRACTIONS"] if self.retracts else []),
+                *([f"WITH TIMED OUT AS ?{self.timed_out}"] if self.timed_out else []),
                 f"WHERE {{ SEQ {inner}",
                 *(
                     f"DEFINE GPM {name} ON {short[one.stream]} {{ {one.pattern} "
@@ -178,9 +194,84 @@ def refs_of(tree: Any) -> Iterator[str]:
         yield from refs_of(one)
 
 
+@dataclass(frozen=True)
+class Match:
+    """A match: its time, its row, the atoms and the places of their events among all events, and its partition."""
+
+    at: int
+    row: tuple[str | None, ...]
+    events: tuple[tuple[str, int], ...]
+    value: Any
+
+
+def selected(case: SequenceCase, events: Sequence[Event], found: list[Match]) -> list[Match]:
+    """The matches that AFTER MATCH SKIP or CONSUME leave: taken one by one, those of one instant in the order of the
+    times of their events, then of streams and arrival, then of the text of the row.
+    """
+
+    def times(match: Match) -> list[int]:
+        return [events[place].time for _, place in match.events]
+
+    def order(match: Match) -> Any:
+        came = [(events[place].stream, place) for _, place in match.events]
+        texts = [cell or "" for cell in match.row]
+        return match.at, times(match), came, texts, _skipped_to(case, match, times(match))
+
+    left: list[Match] = []
+    if case.consume == "RECENT":
+        # Of the matches with one last event, that whose events are the latest, from the last one backwards.
+        best: dict[Any, Match] = {}
+        for match in found:
+            key = (match.value, match.events[-1][1])
+            best[key] = match if key not in best else _more_recent(events, best[key], match)
+        return list(best.values())
+    used: set[Any] = set()
+    points: dict[Any, int] = {}
+    for match in sorted(found, key=order):
+        mine = {(match.value, place) for _, place in match.events}
+        if case.consume == "CHRONOLOGICAL":
+            if used & mine:
+                continue
+            used |= mine
+        else:
+            if times(match)[0] < points.get(match.value, -1):
+                continue
+            point = _skipped_to(case, match, times(match))
+            points[match.value] = max(points.get(match.value, -1), point)
+        left.append(match)
+    return left
+
+
+def _more_recent(events: Sequence[Event], one: Match, other: Match) -> Match:
+    def recency(match: Match) -> Any:
+        places = [place for _, place in reversed(match.events)]
+        return [events[place].time for place in places], [(events[k].stream, k) for k in places]
+
+    if recency(one) != recency(other):
+        return one if recency(one) > recency(other) else other
+    return min(one, other, key=lambda match: [cell or "" for cell in match.row])
+
+
+def _skipped_to(case: SequenceCase, match: Match, times: list[int]) -> int:
+    """The first time at which a match may begin after another; -1: any."""
+    if not case.skip:
+        return -1
+    if case.skip[0] == "PAST LAST EVENT":
+        return times[-1] + 1
+    if case.skip[0] == "TO NEXT":
+        return times[0] + 1
+    own = [time for time, (atom, _) in zip(times, match.events, strict=True) if atom == case.skip[1]]
+    return -1 if not own else own[0] if case.skip[0] == "TO FIRST" else own[-1]
+
+
 def evaluate(case: SequenceCase, events: Sequence[Event]) -> list[tuple[int, tuple[str | None, ...]]]:
     """All matches, each as its time and its row of N-Triples texts (None: unbound), sorted."""
-    rows = [row for items, ops in _lines(case.tree) for row in _Line(case, list(events), items, ops).rows()]
+    found = [
+        match for items, ops in _lines(case.tree) for match in _Line(case, list(events), items, ops).matches()
+    ]
+    if case.skip or case.consume:
+        found = selected(case, events, found)
+    rows = [(match.at, match.row) for match in found]
     if case.distinct:
         rows = list(set(rows))
     return sorted(rows, key=repr)
@@ -215,6 +306,8 @@ class _Partial:
     binding: tuple[tuple[str, Any], ...] = ()
     values: tuple[tuple[str, Any], ...] = ()
     """Each value of a variable that iterations bind anew."""
+    events: tuple[tuple[str, int], ...] = ()
+    """The atoms and the places of their events."""
 
     @property
     def mapping(self) -> Mapping:
@@ -227,9 +320,10 @@ class _Line:
     def __init__(self, case: SequenceCase, events: list[Event], items: list[Any], ops: list[str]) -> None:
         self.case, self.items, self.ops = case, items, ops
         self.events = [event for event in events if event.stream in case.streams]
+        self.places = [place for place, event in enumerate(events) if event.stream in case.streams]
         self.positive = [k for k, item in enumerate(items) if not isinstance(item, Neg)]
 
-    def rows(self) -> Iterator[tuple[int, tuple[str | None, ...]]]:
+    def matches(self) -> Iterator[Match]:
         if not self.positive:
             return
         for found in self._items(0, _Partial()):
@@ -237,7 +331,9 @@ class _Line:
             if last - first > self.case.within or not self._nothing_negated(found):
                 continue
             trailing = isinstance(self.items[-1], Neg)
-            yield first + self.case.within if trailing else last, self._row(found)
+            at = first + self.case.within if trailing else last
+            value = found.mapping.get(self.case.partition) if self.case.partition else None
+            yield Match(at, self._row(found), found.events, value)
 
     # Order
 
@@ -286,7 +382,11 @@ class _Line:
         key = (name, event.triples)
         if key not in self.case._memo:
             store = ox.Store()
-            store.load("\n".join(event.triples).encode(), format=ox.RdfFormat.N_TRIPLES)
+            store.load("\n".join((*event.triples, *self.case.static)).encode(), format=ox.RdfFormat.N_TRIPLES)
+            for graph, triples in self.case.named:
+                store.load(
+                    "\n".join(triples).encode(), format=ox.RdfFormat.N_TRIPLES, to_graph=ox.NamedNode(graph)
+                )
             found: Any = store.query(f"SELECT * {{ {gpm.pattern} }}")
             names = [variable.value for variable in found.variables]
             self.case._memo[key] = [
@@ -352,14 +452,15 @@ class _Line:
             yield found
             return
         gpm = self.case.atoms[refs[0].name]
-        for event in self.events:
+        for place, event in zip(self.places, self.events, strict=True):
             if event.time != time:
                 continue
             for mu in self._solutions(refs[0].name, event):
                 joined = _join(found.mapping, mu)
                 if joined is None or (self.case.partition and self.case.partition not in mu):
                     continue
-                one = replace(found, binding=tuple(joined.items()))
+                used = (*found.events, (refs[0].name, place))
+                one = replace(found, binding=tuple(joined.items()), events=used)
                 if all(
                     ("PREV(" in text and not again) or self._holds(text, one, joined, previous)
                     for text in gpm.filters

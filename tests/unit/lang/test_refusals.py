@@ -104,9 +104,21 @@ def refusal(text, kind=QueryError, stream="http://ex/s"):
         ("SELECT * FROM STREAM :s [FROM NOW-PT2H TO NOW-PT1H] { ?x :p ?y }", "windows in the past", 2, 26),
         (
             "REGISTER STREAM :o UNDER ENTAILMENT REGIME :r AS SELECT * FROM STREAM :s { ?x :p ?y }",
-            "UNDER",
+            "is not supported as an entailment regime",
             2,
-            20,
+            44,
+        ),
+        (
+            "SELECT * FROM STREAM :s UNDER ENTAILMENT REGIME <http://www.w3.org/ns/entailment/OWL-Direct> { ?x :p ?y }",
+            "is not supported as an entailment regime: there are <http://www.w3.org/ns/entailment/RDFS>",
+            2,
+            49,
+        ),
+        (
+            "SELECT * FROM STREAM :s UNDER ENTAILMENT REGIME <urn:thalweg:rules:rdfs99> { ?x :p ?y }",
+            "'rdfs99' is no rule",
+            2,
+            49,
         ),
     ],
 )

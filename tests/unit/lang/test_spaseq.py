@@ -190,12 +190,37 @@ def test_conditions_of_own_variables_go_into_the_pattern_and_the_others_to_the_j
         (text(atoms=ATOMS.replace("?x <http://ex/p> ?a", "")), "needs a triple"),
         (text(atoms=ATOMS.replace("?x <http://ex/p> ?a", "OPTIONAL { ?x ?y ?z }")), "needs a triple"),
         (text(atoms=ATOMS.replace("?x <http://ex/p> ?a", "SERVICE <http://ex/> { ?x ?y ?a }")), "SERVICE"),
-        (text(atoms=ATOMS.replace("?x <http://ex/p> ?a", "?x ?a ?a GRAPH <http://ex/g> { ?x ?y ?z }")), "GRAPH"),
+        (text(atoms=ATOMS.replace("?x <http://ex/p> ?a", "GRAPH <http://ex/g> { ?x ?y ?a }")), "needs a triple"),
         (text(atoms=ATOMS.replace("?x <http://ex/p> ?a", "?x <http://ex/p> ; ; ?a")), "syntax error"),
         (text(atoms=ATOMS.replace("<http://ex/p>", "ex:p")), "unknown prefix 'ex:'"),
         (text(clauses="WITHIN 1s PARTITION BY ?a"), "the pattern of the atom B does not use it"),
         (text(clauses="WITHIN 1s PARTITION BY x"), "takes one variable"),
-        (text(clauses="WITHIN 1s AFTER MATCH SKIP PAST LAST EVENT"), "not supported yet"),
+        (text(clauses="WITHIN 1s AFTER MATCH SKIP TO FIRST C"), "C, which is no atom of SEQ that has events"),
+        (text("A ; B!", clauses="WITHIN 1s AFTER MATCH SKIP TO LAST B"), "B, which is no atom of SEQ"),
+        (text(clauses="WITHIN 1s AFTER MATCH SKIP TO FIRST <x>"), "takes the name of an atom"),
+        (text(clauses="WITHIN 1s AFTER MATCH SKIP FIRST A"), "expected NO or PAST or TO"),
+        (text(clauses="WITHIN 1s CONSUME OLDEST"), "expected RECENT or CHRONOLOGICAL"),
+        (text(clauses="WITHIN 1s AFTER MATCH SKIP TO NEXT CONSUME RECENT"), "choose one"),
+        (text("A ; B!", clauses="WITHIN 1s CONSUME RECENT"), "ends in a negation"),
+        (text(clauses="WITHIN 1s WITH RETRACTION"), "expected RETRACTIONS or TIMED"),
+        (text(clauses="WITHIN 1s WITH TIMED OUT AS late"), "takes a new variable"),
+        (text("A OVERLAPS B"), "OVERLAPS never holds here: a part that is one event has no duration"),
+        (text("(A , B) DURING C"), "the parts of DURING are made of atoms"),
+        (text("(A ; B) MET BY C+"), "the parts of MET BY are made of atoms"),
+        (text("A ; B BEFORE C"), "put parentheses around both parts"),
+        (text("A BEFORE B ; C"), "put parentheses around the two parts"),
+        (
+            text("A DURING (B ; C ; C)", atoms=ATOMS.replace("?c }", "?c FILTER(?c > ?a) }")),
+            "the FILTER of C uses ?a, which is bound later in B ; C ; A ; C",
+        ),
+        (text("(A;A;A;A;A;A) DURING (B;B;B;B;B;B)"), "DURING has more than 1,000 orders of events"),
+        (text(clauses="WITHIN 1s WITH TIMED OUT AS ?a"), "?a has a value already"),
+        (text(form="SELECT ?late", clauses="WITHIN 1s WITH TIMED OUT AS ?late"), "a column by itself"),
+        (text(clauses="WITHIN 1s WITH TIMED OUT AS ?l WITH TIMED OUT AS ?m"), "stands once"),
+        (text(clauses="WITHIN 1s WITH TIMED OUT AS ?l CONSUME RECENT"), "without AFTER MATCH SKIP"),
+        (text(clauses="WITHIN 1s WITH RETRACTIONS WITH RETRACTIONS"), "stands once"),
+        (text(clauses="WITHIN 1s WITH RETRACTIONS CONSUME RECENT"), "WITH RETRACTIONS beside"),
+        (text(form="CONSTRUCT { ?x ?x ?x }", clauses="WITHIN 1s WITH RETRACTIONS"), "is for SELECT"),
         (text(form="CONSTRUCT <http://ex/s1> { ?x ?x ?x }"), "derived from itself"),
         (text(form="CONSTRUCT S9 { ?x ?x ?x }"), "needs the IRI of its stream"),
         (text(form="ASK"), "begins with SELECT or CONSTRUCT"),
@@ -239,3 +264,9 @@ def test_a_truncated_text_is_refused(cut: int) -> None:
     whole = text("A ; B+ , C")
     with pytest.raises(QueryError):
         parse(whole[: cut % len(whole)], stream="http://ex/s")
+
+
+def test_relations_of_parts_are_the_orders_that_fulfil_them() -> None:
+    assert sequence_of(text("(A ; B) OVERLAPS (C ; B)")) == "(A ; C ; B ; B)"
+    assert sequence_of(text("(A ; B) met by C ; A".replace("C ; A", "(C ; A)"))) == "(C ; (A <> A) ; B)"
+    assert sequence_of(text("((A ; B) STARTED BY C) ; A")) == "((A <> C) ; B) ; A"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from thalweg import Session, explain
 from thalweg.errors import LimitError, QueryError, ThalwegWarning, UsageError
-from thalweg.operators import sequence_runs
 
 S = "http://ex/s"
 
@@ -120,16 +121,113 @@ def test_deletes_are_counted_and_left_out() -> None:
     assert session.stats.absent == 1
 
 
-def test_too_many_partial_matches_end_the_query_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sequence_runs, "MOST_RUNS", 100)
+def test_with_retractions_a_delete_takes_matches_back_and_may_make_others() -> None:
     session = Session()
+    used = session.register(query(more="WITH RETRACTIONS"))
+    between = session.register(query("A ; N! ; B", more="WITH RETRACTIONS"))
+    next_one = session.register(query("A , B", more="WITH RETRACTIONS"))
+    push(session, 1, ":i :p 1 .")
+    push(session, 2, ":i :n 1 ; :other 2 .")
+    push(session, 3, ":i :q 1 .")
+    session.push(
+        S, at=4, graph="<http://ex/i> <http://ex/n> 1 .", format="turtle", op="delete"
+    )  # only a part of it
+    session.push(
+        S, at=5, graph="<http://ex/i> <http://ex/n> 1 ; <http://ex/other> 2 .", format="turtle", op="delete"
+    )
+    session.push(S, at=6, graph="<http://ex/i> <http://ex/q> 1 .", format="turtle", op="delete")
+    session.finish()
+
+    def signed(asked: object) -> list[tuple[int, str]]:
+        return [(int(row.at) // 1000, row.op) for row in asked.poll()]  # type: ignore[attr-defined]
+
+    assert signed(used) == [(3, "+"), (6, "-")]
+    assert signed(between) == signed(next_one) == [(5, "+"), (6, "-")]
+    assert session.stats.absent == 3  # the part, of each query
+
+
+def test_a_delete_that_comes_more_than_the_window_later_names_nothing() -> None:
+    session = Session()
+    asked = session.register(query(more="WITH RETRACTIONS"))
+    push(session, 1, ":i :p 1 .")
+    push(session, 3, ":i :q 1 .")
+    session.push(S, at=12, graph="<http://ex/i> <http://ex/p> 1 .", format="turtle", op="delete")
+    session.finish()
+    assert times(asked) == [3]
+    assert session.stats.absent == 1
+
+
+def test_partial_matches_time_out_at_the_end_of_their_windows() -> None:
+    session = Session()
+    asked = session.register(query("A ; (B <> N)", form="SELECT *", more="WITH TIMED OUT AS ?late"))
+    assert "timed out  partial matches, as ?late" in explain(asked.query.text)
+    push(session, 1, ":i :p 1 .")
+    push(session, 2, ":j :p 2 .")
+    push(session, 3, ":i :q 3 .")  # half of a step continues nothing
+    push(session, 4, ":j :q 4 ; :n 5 .")
+    session.advance(12)
+    rows = asked.poll()
+    assert [
+        (int(row.at) // 1000, row.value("late"), row.value("a"), "n" in row.bindings) for row in rows
+    ] == [
+        (4, False, 2, True),
+        (11, True, 1, False),
+    ]
+
+
+def test_of_too_many_partial_matches_the_oldest_are_dropped_loudly() -> None:
+    session, exact = Session(max_partial_matches=40), Session()
+    text = query("A ; C ; B", form="SELECT ?a ?c").replace(
+        "DEFINE GPM N", "DEFINE GPM C ON S { ?x :p ?c } DEFINE GPM N"
+    )
+    asked, other = session.register(text), exact.register(text)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for one in (session, exact):
+            for time in range(10):
+                push(one, time, f":i :p {time} .")
+            push(one, 10, ":i :q 1 .")
+            one.finish()
+    assert len(warned) == 1
+    assert "the oldest are dropped" in str(warned[0].message)
+    assert "may be missing" in str(warned[0].message)
+    rows = asked.poll()
+    assert rows[0].op == "gap"
+    found, whole = ([(row.value("a"), row.value("c")) for row in some] for some in (rows[1:], other.poll()))
+    assert 0 < len(whole) - len(found) <= session.stats.shed
+    assert set(found) < set(whole)
+    assert min(found) > min(whole)
+    assert max(found) == max(whole)  # the latest are there
+
+
+def test_a_batch_with_too_many_partial_matches_is_bounded_and_its_saved_state_goes_on() -> None:
+    session = Session(max_partial_matches=50, lateness=1000)
+    asked = session.register(query("A ; A ; A ; B"))
+    for time in range(40):
+        push(session, time, ":i :p 1 .")
+    push(session, 41, ":i :q 1 .")
+    with pytest.warns(ThalwegWarning, match="more than 50 partial matches"):
+        session.advance(41)
+    shed = session.stats.shed
+    assert shed > 100
+    again = Session.restore(session.save())
+    again.finish()
+    assert again.stats.shed == shed
+    rows = again.queries[0].poll()
+    assert rows[0].op == "gap"
+    assert 0 < len(rows) < 2000
+    assert len(asked.query.columns) == 1
+
+
+def test_too_many_partial_matches_end_the_query_and_no_other_if_asked() -> None:
+    session = Session(max_partial_matches=40, on_partial_matches="fail")
     asked = session.register(query("A ; A ; A"))
     other = session.register(f"SELECT ?x FROM STREAM <{S}> [NOW] {{ ?x <http://ex/p> ?a }}")
     for time in range(30):
         push(session, time, ":i :p 1 .")
     session.finish()
     assert len(times(other)) == 30
-    with pytest.raises(LimitError, match="more than 100 partial matches"):
+    with pytest.raises(LimitError, match="more than 40 partial matches"):
         asked.poll()
 
 
@@ -194,15 +292,53 @@ def test_atoms_see_what_follows_from_an_event_under_a_schema() -> None:
     assert times(plain) == []
 
 
-def test_a_default_graph_of_static_data_is_refused_beside_a_sequence() -> None:
+def test_static_data_that_are_loaded_in_mid_stream_count_for_instants_that_are_not_complete() -> None:
     session = Session()
-    session.register(query())
-    with pytest.raises(UsageError, match="does not see static data yet"):
-        session.load("<http://ex/i> <http://ex/q> 7 .")
-    loaded = Session()
-    loaded.load("<http://ex/i> <http://ex/q> 7 .")
-    with pytest.raises(QueryError, match="does not see static data yet"):
-        loaded.register(query())
+    asked = session.register(query("A ; B", form="SELECT ?b"))
+    push(session, 1, ":i :p 1 .")
+    push(session, 2, ":j :p 1 .")
+    session.load("<http://ex/i> <http://ex/q> 7 .")
+    push(session, 3, ":j :other 1 .")  # with the static triple it is a B of :i, as that at 2 is
+    session.finish()
+    assert times(asked) == [2, 3]
+
+
+def test_solutions_of_static_data_and_of_events_in_one_batch_are_in_the_order_of_time() -> None:
+    session = Session(lateness=5)
+    session.load("<http://ex/i> <http://ex/p> 7 .")
+    asked = session.register(query("A", form="SELECT ?a"))
+    push(session, 1, ":i :p 1 .")
+    push(session, 2, ":i :p 1 .")
+    session.finish()
+    assert times(asked) == [1, 1, 2, 2]
+
+
+def test_from_and_from_named_choose_the_static_graphs_of_atoms() -> None:
+    session = Session()
+    session.load("<http://ex/i> <http://ex/q> 7 .")
+    session.load("<http://ex/i> <http://ex/q> 8 .", graph="http://ex/g")
+    session.load("<http://ex/j> <http://ex/q> 9 .", graph="http://ex/h")
+    merged = session.register(query("A ; B", form="SELECT ?b", more="FROM <http://ex/g>"))
+    named = session.register(
+        query("A ; B", form="SELECT ?b", more="FROM NAMED <http://ex/h>").replace(
+            "?x :q ?b", "?x :p ?a GRAPH ?g { ?x :q ?b }"
+        )
+    )
+    push(session, 1, ":i :p 1 .")
+    push(session, 2, ":i :other 1 .")
+    push(session, 3, ":j :p 1 .")
+    push(session, 4, ":j :p 1 .")
+    session.finish()
+    assert [row.value("b") for row in merged.poll()] == [8, 8, 8]
+    assert [row.value("b") for row in named.poll()] == [9]
+
+
+def test_an_atom_with_a_graph_that_is_not_there_matches_nothing_and_says_so() -> None:
+    session = Session()
+    with pytest.warns(ThalwegWarning, match="the atom B matches no event: no window or graph has the name"):
+        session.register(query().replace("?x :q ?b", "?x :q ?b GRAPH :g { ?x ?y ?z }"))
+    with pytest.raises(UsageError, match="load a graph before the queries"):
+        session.load("<http://ex/i> <http://ex/q> 7 .", graph="http://ex/g")
 
 
 def test_explain_prints_and_draws_the_automaton() -> None:

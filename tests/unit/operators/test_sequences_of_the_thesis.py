@@ -5,11 +5,14 @@ Events carry times in milliseconds. The thesis evaluates over time boundaries [b
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from thalweg import Session
 
 HOUSE, WEATHER, STORAGE = "http://ex/house", "http://ex/weather", "http://ex/storage"
+DATABASE = "http://harbour.org/db"
 PREFIX = "PREFIX : <http://ex/>"
 DATA = "@prefix : <http://ex/> . "
 ATOMS = {
@@ -33,13 +36,24 @@ EXAMPLE_14: Events = [
 def answers(
     sequence: str, atoms: str, events: Events, *, within: int = 50, select: str = "*"
 ) -> list[tuple[int, str]]:
-    query = f"{PREFIX} SELECT {select} WITHIN {within} MILLISECONDS {STREAMS} WHERE {{ SEQ ({sequence}) "
+    query = f"{PREFIX} SELECT {select} WITHIN {within} MILLISECONDS {STREAMS} WHERE {{ SEQ ({sequence})\n"
     return matches(query + " ".join(ATOMS[name] for name in atoms) + " }", events)
 
 
-def matches(query: str, events: Events) -> list[tuple[int, str]]:
+def matches(query: str, events: Events, static: str = "") -> list[tuple[int, str]]:
+    """The matches, which are the same in both layouts of the clause that the thesis prints."""
+    found = matches_of(query, events, static)
+    outside = re.sub(r"WHERE \{\s*SEQ (\(.*\)+)", r"WHERE SEQ \1 {", query, count=1)
+    assert outside != query
+    assert matches_of(outside, events, static) == found
+    return found
+
+
+def matches_of(query: str, events: Events, static: str) -> list[tuple[int, str]]:
     """The matches: their times, and their values as local names."""
     session = Session()
+    if static:
+        session.load(DATA + static, graph=DATABASE, format="turtle")
     asked = session.register(query)
     for stream, time, graph in sorted(events, key=lambda event: event[1]):
         session.push(stream, at=time, graph=DATA + graph, format="turtle")
@@ -176,6 +190,37 @@ WHERE {{
     assert [time for time, _ in matches(query.replace("S3", "S1"), events)] == [3, 3]  # 10 7 5 12 and 7 5 12
 
 
+def test_query_8_4_uc_3_trajectories() -> None:
+    """The text defines C on S3, where S1 is meant, and writes :name without a prefix of that name: pred:name.
+
+    It selects ?cname, the name of the company; ?vessel pred:name and ?company pred:name are in the database.
+    """
+    query = f"""PREFIX pred: <http://ex/> SELECT ?vessel ?n ?cname
+WITHIN 30 MINUTES
+FROM STREAM S1 <{HOUSE}>
+WHERE {{
+  SEQ (A, B+, C)
+  DEFINE GPM A ON S1 {{ ?vessel pred:speed ?s1. ?vessel pred:location ?loc1. ?vessel pred:direction ?dir1.
+    Filter (?loc1 = 'harbour' && ?s1 > 0 ) }}
+  DEFINE GPM B ON S1 {{ ?vessel pred:speed ?s2. ?vessel pred:location ?loc2. ?vessel pred:direction ?dir2.
+    Filter (?dir1 = ?dir2 && ?s2 > ?s1) }}
+  DEFINE GPM C ON S1 {{ ?vessel pred:speed ?s3. ?vessel pred:location ?loc3. ?vessel pred:direction ?dir3.
+    GRAPH <{DATABASE}> {{ ?vessel pred:name ?n. ?vessel pred:operatedBy ?company. ?company pred:name ?cname. }}
+    Filter (?loc3 = 'fishingarea' && ?s3 = 0). }}
+}}"""
+    way = [("harbour", 2, "north"), ("sea", 5, "north"), ("sea", 7, "north"), ("fishingarea", 0, "west")]
+    events = [
+        (HOUSE, k, f":v1 :speed {speed} ; :location '{place}' ; :direction '{to}' .")
+        for k, (place, speed, to) in enumerate(way)
+    ]
+    static = ":v1 :name :Dory ; :operatedBy :fleet . :fleet :name :Fishers ."
+    assert matches(query, events, static) == [(3, "v1 Dory Fishers")]
+    turned = [*events[:2], (HOUSE, 2, events[2][2].replace("north", "south")), events[3]]
+    assert matches(query, turned, static) == []
+    # A vessel that the database does not have is no match.
+    assert matches(query, events, ":v2 :name :Other .") == []
+
+
 def test_query_8_5_uc_4_inventory() -> None:
     """The text filters ?st1 in C, where ?st3 is meant, and defines C on S3, where S1 is meant."""
     query = f"""PREFIX pred: <http://ex/> CONSTRUCT S2 <http://ex/newStream> {{
@@ -209,3 +254,6 @@ def test_query_8_8_uc_3_boats() -> None:
         (HOUSE, 2, ":b :direction 'north' ; :speed 70 ."),
     ]
     assert [time for time, _ in matches(query, events)] == [2]
+
+
+# Queries 8.6 and 8.7 are EP-SPARQL: tests/unit/operators/test_epsparql_in_session.py.

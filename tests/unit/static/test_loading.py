@@ -108,6 +108,23 @@ def test_what_needs_more_memory_than_there_is_is_refused_before_it_is_read(
         tw.Session().load(path)
 
 
+def test_the_memory_that_may_be_used_can_be_said_and_a_cached_file_needs_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = named(tmp_path / "names.nt", "B" * 3000)
+    monkeypatch.setenv("THALWEG_MEMORY", "1k")
+    with pytest.raises(UsageError, match="THALWEG_MEMORY=SIZE"):
+        tw.Session().load(path)
+    monkeypatch.setenv("THALWEG_MEMORY", "1g")
+    cache = tmp_path / "cache"
+    assert tw.Session(static_cache=cache).load(path) == 1
+    monkeypatch.setenv("THALWEG_MEMORY", "1k")
+    assert tw.Session(static_cache=cache).load(path) == 1
+    monkeypatch.setenv("THALWEG_MEMORY", "much")
+    with pytest.raises(UsageError, match="THALWEG_MEMORY is a size"):
+        tw.Session().load(path)
+
+
 def test_a_text_that_grows_beyond_the_memory_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "available_memory", lambda: 100)
     with pytest.raises(DataError, match="need more memory than there is"):

@@ -188,6 +188,10 @@ EXAMPLES: dict[str, Group | Select] = {
     "COUNT of errors": aggregated(
         "COUNT", '"a"', number("1"), argument=Call("+", (Var("t"), Const(number("1"))))
     ),
+    "COUNT(DISTINCT *) beside blank nodes": Select(
+        ((Aggregate("COUNT", None, distinct=True), "n"),),
+        group(Triples((("?x", Q, "?m"), ("_:u", P, "_:v")))),
+    ),
     "GROUP_CONCAT of other terms": aggregated("GROUP_CONCAT", A),
     "choice": aggregated("SAMPLE", '"b"', '"a"'),
     "order of kinds": aggregated("MIN", '"a"', number("2020-01-01T00:00:00Z", "dateTime")),

@@ -1,0 +1,94 @@
+"""The command `serve`: the service over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thalweg.cli.program import app
+from thalweg.cli.run import Runner
+from thalweg.errors import UsageError
+
+
+@app.command()
+def serve(
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder of the log, the snapshots and the token.")
+    ] = Path("thalweg-data"),
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Address; others than loopback need a token to read, too.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 7411,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Tokens: lines `read TOKEN`, `write TOKEN` [a generated one in --data]."
+        ),
+    ] = None,
+    lateness: Annotated[
+        str, typer.Option(metavar="DURATION", help="Allowed lateness of events, of a new data folder.")
+    ] = "0",
+    buffer: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Rows of a query that are kept for its subscribers.")
+    ] = 10_000,
+    max_body: Annotated[int, typer.Option(metavar="BYTES", min=1, help="Largest body.")] = 16 << 20,
+    max_queries: Annotated[int, typer.Option(metavar="N", min=1, help="Most queries.")] = 10_000,
+    max_memory: Annotated[
+        int | None, typer.Option(metavar="BYTES", min=1, help="Most memory of the session [no limit].")
+    ] = None,
+    max_rate: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Most events a second [no limit].")
+    ] = None,
+    snapshot_bytes: Annotated[
+        int, typer.Option(metavar="BYTES", min=1, help="Write a snapshot when the log has so many bytes.")
+    ] = 64 << 20,
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Threads that match.")] = 1,
+    log: Annotated[str, typer.Option(metavar="json|text", help="How logs on stderr are written.")] = "json",
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests/--no-log-requests", help="Log each request.")
+    ] = True,
+    on: Annotated[Runner, typer.Option(help="Where queries run.")] = Runner.LOCAL,
+) -> None:
+    """Serve streams and queries over HTTP: see docs/service.md."""
+    if on is Runner.SPARK:
+        raise UsageError(
+            "the service runs queries in its own process: on Spark, use `thalweg run --on spark`"
+        )
+    if log not in ("json", "text"):
+        raise UsageError(f"--log is json or text, not {log!r}")
+    try:
+        from thalweg.server.running import Running, Serving, set_up_logs
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"the service needs {missing.name}: install it with pip install 'thalweg[serve]'"
+        ) from None
+    from thalweg.options import OptionError, RunOptions
+    from thalweg.server.service import Limits
+    from thalweg.server.state import Settings
+
+    try:
+        RunOptions(lateness=lateness)
+    except OptionError as wrong:
+        raise UsageError(wrong.as_flag) from None
+    set_up_logs(as_json=log == "json", requests=log_requests)
+    running = Running(
+        Serving(
+            data,
+            host,
+            port,
+            tokens,
+            Settings(lateness, buffer, threads),
+            Limits(max_body, max_queries, max_memory, max_rate),
+            snapshot_bytes,
+        )
+    )
+    if tokens is None:
+        print(f"thalweg: the token is in {data / 'token'}", file=sys.stderr)
+    print(f"thalweg: serving {running.url}", file=sys.stderr, flush=True)
+    asyncio.run(running.serve())

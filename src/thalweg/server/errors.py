@@ -1,0 +1,74 @@
+"""Errors of the service, each with the status that a client gets."""
+
+from __future__ import annotations
+
+from thalweg.errors import DataError, QueryError, ThalwegError, UsageError
+from thalweg.server.log import DiskError
+
+
+class UnknownError(ThalwegError):
+    """A stream or a query that is not there."""
+
+
+class ConflictError(ThalwegError):
+    """Something that what is there forbids."""
+
+
+class TooMuchError(ThalwegError):
+    """More than a limit allows, for now."""
+
+    def __init__(self, reason: str, *, seconds: float = 1.0) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
+class TooLargeError(ThalwegError):
+    """A body above the limit."""
+
+
+class TooSlowError(ThalwegError):
+    """A body that comes too slowly."""
+
+
+class DeniedError(ThalwegError):
+    """A request without a token, or with one that does not allow it."""
+
+    def __init__(self, reason: str, *, known: bool) -> None:
+        """`known`: there is a token, and it does not allow this."""
+        super().__init__(reason)
+        self.known = known
+
+
+class MediaTypeError(UsageError):
+    """A content type that nothing reads."""
+
+
+class NotAcceptableError(UsageError):
+    """No content type that the client accepts."""
+
+
+class ClosedError(ThalwegError):
+    """The server ends."""
+
+
+_STATUS: tuple[tuple[type[ThalwegError], int], ...] = (
+    (UnknownError, 404),
+    (ConflictError, 409),
+    (TooMuchError, 429),
+    (TooLargeError, 413),
+    (TooSlowError, 408),
+    (MediaTypeError, 415),
+    (NotAcceptableError, 406),
+    (DiskError, 503),
+    (ClosedError, 503),
+    (QueryError, 400),
+    (UsageError, 400),
+    (DataError, 400),
+)
+
+
+def status_of(error: ThalwegError) -> int:
+    """The status of an error."""
+    if isinstance(error, DeniedError):
+        return 403 if error.known else 401
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

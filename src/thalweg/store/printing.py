@@ -1,0 +1,115 @@
+"""Answers as text: SPARQL's formats of results, RDF, and tables for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyoxigraph as ox
+
+from thalweg.errors import UsageError
+from thalweg.io.sparql_results import json_term, plain
+from thalweg.io.writers import csv_rows, tsv_rows
+
+_RESULTS = {
+    "json": ox.QueryResultsFormat.JSON,
+    "csv": ox.QueryResultsFormat.CSV,
+    "tsv": ox.QueryResultsFormat.TSV,
+    "xml": ox.QueryResultsFormat.XML,
+}
+_GRAPHS = {"nt": ox.RdfFormat.N_TRIPLES, "turtle": ox.RdfFormat.TURTLE}
+_WIDEST = 60
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """An answer as N-Triples texts, with None where a variable is unbound; of ASK, `truth` is the answer."""
+
+    names: Sequence[str]
+    rows: Sequence[Sequence[str | None]]
+    truth: bool | None = None
+    is_graph: bool = False
+
+
+def written(answer: Any, format: str | None, *, terminal: bool) -> Iterator[bytes]:
+    """An answer in a format; without one, a table on a terminal, else JSON or N-Triples.
+
+    It is one of `Store.ask`, or `Solutions`.
+    """
+    given = isinstance(answer, Solutions)
+    is_graph = answer.is_graph if given else isinstance(answer, ox.QueryTriples)
+    format = format or ("table" if terminal else "nt" if is_graph else "json")
+    if format == "table":
+        yield "\n".join(table(answer if given else solutions_of(answer))).encode() + b"\n"
+        return
+    known: dict[str, Any] = _GRAPHS if is_graph else _RESULTS
+    if given:
+        known = {name: kind for name, kind in known.items() if name not in ("xml", "turtle")}
+    if format not in known:
+        kind = "a graph" if is_graph else "solutions"
+        raise UsageError(f"the answer is {kind}, which is written as table, {', '.join(known)}, not {format}")
+    truth = answer.truth if given else bool(answer) if isinstance(answer, ox.QueryBoolean) else None
+    if truth is not None and format in ("csv", "tsv"):
+        yield b"true\n" if truth else b"false\n"
+        return
+    text = _serialized(answer, format) if given else answer.serialize(format=known[format])
+    yield text if text.endswith(b"\n") else text + b"\n"
+
+
+def _serialized(answer: Solutions, format: str) -> bytes:
+    if format == "nt":
+        return "".join(f"{' '.join(map(str, row))} .\n" for row in answer.rows).encode()
+    if format == "csv":
+        return csv_rows(
+            [answer.names, *([plain(cell) if cell else "" for cell in row] for row in answer.rows)]
+        )
+    if format == "tsv":
+        names = [f"?{name}" for name in answer.names]
+        return tsv_rows([names, *([cell or "" for cell in row] for row in answer.rows)])
+    if answer.truth is not None:
+        return json.dumps({"head": {}, "boolean": answer.truth}).encode()
+    keys = [json.dumps(name, ensure_ascii=False) for name in answer.names]
+    bindings = ",\n".join(
+        "{"
+        + ", ".join(f"{key}: {json_term(cell)}" for key, cell in zip(keys, row, strict=True) if cell)
+        + "}"
+        for row in answer.rows
+    )
+    head = json.dumps({"vars": list(answer.names)}, ensure_ascii=False)
+    return f'{{"head": {head}, "results": {{"bindings": [\n{bindings}\n]}}}}\n'.encode()
+
+
+def solutions_of(answer: Any) -> Solutions:
+    """An answer of pyoxigraph as texts."""
+    if isinstance(answer, ox.QueryBoolean):
+        return Solutions((), (), truth=bool(answer))
+    if isinstance(answer, ox.QueryTriples):
+        rows = [[str(term) for term in triple] for triple in answer]
+        return Solutions(("subject", "predicate", "object"), rows, is_graph=True)
+    names = [variable.value for variable in answer.variables]
+    return Solutions(
+        names, [[None if row[name] is None else str(row[name]) for name in names] for row in answer]
+    )
+
+
+def table(answer: Solutions) -> list[str]:
+    """The lines of a table for people."""
+    if answer.truth is not None:
+        return ["yes" if answer.truth else "no"]
+    rows = [[cell or "" for cell in row] for row in answer.rows]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(answer.names)
+    widths = [
+        min(_WIDEST, max(map(len, (name, *cells)))) for name, cells in zip(answer.names, columns, strict=True)
+    ]
+
+    def line(cells: Sequence[str]) -> str:
+        cut = (
+            cell if len(cell) <= width else cell[: width - 3] + "..."
+            for cell, width in zip(cells, widths, strict=True)
+        )
+        return "  ".join(cell.ljust(width) for cell, width in zip(cut, widths, strict=True)).rstrip()
+
+    lines = [line(list(answer.names)), "  ".join("-" * width for width in widths), *map(line, rows)]
+    return [*lines, f"({len(rows):,} row{'s' * (len(rows) != 1)})"]

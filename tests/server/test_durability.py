@@ -1,0 +1,176 @@
+"""What was acknowledged is there after a crash, and rows keep their numbers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.server.serving import ALL, PAIRS, Clock, Served, serving, triple
+from thalweg.errors import UsageError
+from thalweg.server.log import DamagedLogError, Folder, Log
+from thalweg.server.service import Service
+
+
+def crashed(served: Served, path: Path) -> Path:
+    """A copy of the data folder as a crash at this moment leaves it."""
+    shutil.copytree(served.service.folder.path, path, ignore=shutil.ignore_patterns("lock"))
+    return path
+
+
+def pages(served: Served) -> Any:
+    found = served.client("GET", "/queries").json["items"], served.client("GET", "/streams").json["items"]
+    for one in found[1]:
+        one.pop("events_per_second")
+    return found
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_everything_is_there_after_a_crash(tmp_path: Path, snapshots: bool) -> None:
+    size = 500 if snapshots else 1 << 20
+    with serving(tmp_path / "a", snapshot_bytes=size) as served:
+        client = served.client
+        client.stream(retention="1h")
+        client("PUT", "/static", "<http://ex/x> <http://ex/p> <http://ex/y> .", "text/turtle")
+        one = client.register(PAIRS, lease="10m").json["id"]
+        renamed = PAIRS.replace("?a", "?first")
+        two = client.register(renamed).json["id"]
+        dropped = client.register(ALL).json["id"]
+        client.post(triple("a", "b") + "broken\n" + triple("b", "c"), at=1000)
+        client("DELETE", f"/queries/{dropped}")
+        client.post(triple("c", "d"), at=2000)
+        client.post(triple("late", "er"), at=1)
+        before = pages(served), client.results(one), client.results(two)
+        assert len(before[1]) == 2
+        if snapshots:
+            assert served.service.counters["snapshots"] > 2
+        copy = crashed(served, tmp_path / "b")
+    with serving(copy) as again:
+        assert (pages(again), again.client.results(one), again.client.results(two)) == before
+        assert again.client.register(PAIRS).json["plan"] not in [one["plan"] for one in before[0][0]]
+        again.client.post(triple("d", "e"), at=3000)
+        assert [row["id"] for row in again.client.results(one)] == [1, 2, 3]
+    with serving(copy) as third:
+        third.client.post("", more="&advance=1970-01-01T00:01:00Z")
+        assert [row["op"] for row in third.client.results(two)] == ["+"] * 3 + ["-"] * 3
+
+
+def test_a_lease_lasts_over_a_restart(tmp_path: Path) -> None:
+    clock = Clock()
+    with serving(tmp_path, clock=clock) as served:
+        short, long = (served.client.register(ALL, lease=lease).json["id"] for lease in ("5s", "10m"))
+        expires = served.client("GET", f"/queries/{long}").json["expires"]
+    clock.now += 60_000
+    with serving(tmp_path, clock=clock) as served:
+        assert served.client("GET", f"/queries/{long}").json["expires"] == expires
+        clock.now += 4_000  # its clients could not renew it while the server was down
+        served.service.tick()
+        assert served.client("PUT", f"/queries/{short}/lease", {}).status == 200
+        clock.now += 5_000
+        served.service.tick()
+        assert served.client("PUT", f"/queries/{short}/lease", {}).status == 404
+
+
+def test_a_second_server_refuses_the_folder(served: Served) -> None:
+    with pytest.raises(UsageError, match="another server"):
+        Service(served.service.folder.path)
+
+
+class FullDisk:
+    """Writes that fail in the middle, as long as the disk is full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = False
+        write = os.pwrite
+
+        def pwrite(file: int, data: Any, at: int) -> int:
+            if self.full and len(data) > 3:
+                if len(data) < 20:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                return write(file, data[: len(data) // 2], at)
+            return write(file, data, at)
+
+        monkeypatch.setattr("thalweg.server.log.os.pwrite", pwrite)
+
+
+def test_a_full_disk_is_503_and_acknowledges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = FullDisk(monkeypatch)
+    with serving(tmp_path / "a") as served:
+        id = served.client.register(ALL).json["id"]
+        served.client.post(triple("a", "b"), at=1)
+        disk.full = True
+        refused = served.client.post(triple("c", "d"), at=2)
+        assert (refused.status, "No space" in refused.json["error"]) == (503, True)
+        assert served.client.register(PAIRS).status == 503
+        assert len(served.client.results(id)) == 1
+        assert served.client("GET", "/queries").json["count"] == 1
+        disk.full = False
+        assert served.client.post(triple("e", "f"), at=3).status == 200
+        copy = crashed(served, tmp_path / "b")
+        rows = served.client.results(id)
+    with serving(copy) as again:
+        assert again.client.results(id) == rows
+        assert [row["bindings"]["a"] for row in rows] == ["<http://ex/a>", "<http://ex/e>"]
+
+
+def test_a_disk_that_cannot_be_synchronised_ends_writing(tmp_path: Path) -> None:
+    fails = False
+
+    def sync(file: int) -> None:
+        if fails:
+            raise OSError(errno.EIO, "Input/output error")
+
+    with serving(tmp_path, folder=lambda path: Folder(path, sync=sync)) as served:
+        served.client.register(ALL)
+        assert served.client("GET", "/health").status == 200
+        fails = True
+        assert served.client.post(triple("a", "b"), at=1).status == 503
+        fails = False
+        assert served.client.post(triple("a", "b"), at=1).status == 503
+        health = served.client("GET", "/health")
+        assert (health.status, "restart" in health.json["reason"]) == (503, True)
+
+
+@settings(max_examples=30)
+@given(
+    records=st.lists(st.binary(min_size=1, max_size=40), max_size=6),
+    cut=st.integers(0, 60),
+    noise=st.binary(max_size=12),
+)
+def test_a_log_without_its_end_has_the_records_before_it(
+    tmp_path_factory: pytest.TempPathFactory, records: list[bytes], cut: int, noise: bytes
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "log"
+    log = Log(path)
+    ends = [log.size]
+    for record in records:
+        log.append([record])
+        ends.append(log.size)
+    log.close()
+    kept = max(ends[0], log.size - cut)
+    path.write_bytes(path.read_bytes()[:kept] + noise)
+    whole = sum(end <= kept for end in ends) - 1
+    log = Log(path)
+    found = list(log.records())
+    assert found[:whole] == records[:whole]
+    assert len(found) == whole or noise
+    log.append([b"more"])
+    assert list(log.records())[len(found) :] == [b"more"]
+    log.close()
+
+
+def test_a_record_that_is_damaged_in_the_middle_is_refused(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.append([b"one" * 9, b"two" * 9, b"three" * 9])
+    log.close()
+    data = bytearray((tmp_path / "log").read_bytes())
+    data[50] ^= 1
+    (tmp_path / "log").write_bytes(data)
+    with pytest.raises(DamagedLogError, match="damaged"):
+        list(Log(tmp_path / "log").records())

@@ -1,0 +1,26 @@
+"""`kill -9` under load: no acknowledged event is lost, and no row comes twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.server.killed_server import run
+
+
+@pytest.mark.parametrize(
+    ("kills", "seed"),
+    [
+        pytest.param(1, 1, marks=pytest.mark.slow),
+        pytest.param(6, 2, marks=pytest.mark.soak),
+    ],
+)
+def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, kills: int, seed: int) -> None:
+    load, rows = run(tmp_path / "data", kills, seed)
+    assert [number for number, _ in rows] == list(range(1, len(rows) + 1))
+    terms = [term for _, term in rows]
+    assert len(set(terms)) == len(terms)
+    received = {int(term.removeprefix("<http://ex/").removesuffix(">")) for term in terms}
+    assert load.acknowledged <= received <= load.sent
+    assert len(load.acknowledged) > 5 * kills

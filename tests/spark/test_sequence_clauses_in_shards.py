@@ -1,0 +1,64 @@
+"""Clauses that choose among matches, in shards: the rows of one process, after every loss of a worker."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.property.harness import quads
+from tests.spark.fakes import Play, chunks_of, in_process, job_of, new_worker, told
+from tests.spark.test_sequences_in_shards import ONE, TWO, events, text
+
+CLAUSES = {
+    "AFTER MATCH SKIP PAST LAST EVENT": 1,
+    "AFTER MATCH SKIP TO LAST A PARTITION BY ?x": 3,
+    "CONSUME CHRONOLOGICAL": 1,
+    "CONSUME RECENT PARTITION BY ?x": 3,
+    "WITH TIMED OUT AS ?late": 3,
+}
+
+
+def played(job: object, paths: dict[str, Path]) -> list[tuple[object, ...]]:
+    play = Play(job)
+    waiting = [chunks_of(job, stream, path, piece_bytes=900) for stream, path in paths.items()]
+    for number in range(max(map(len, waiting))):
+        new_worker()
+        play.batch([chunks[number] for chunks in waiting if number < len(chunks)])
+    return told(play.rows)
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_matches_that_exclude_others_and_partial_ones(tmp_path: Path, clause: str) -> None:
+    job = job_of(text("A ; A2+ , B?").replace("WHERE", f"{clause} WHERE", 1), shards=3, drain=True)
+    assert job.shares.shards == CLAUSES[clause]
+    paths = {}
+    for seed, stream in enumerate((ONE, TWO)):
+        paths[stream] = tmp_path / f"{seed}.nq"
+        paths[stream].write_bytes(quads(events(stream, seed), stamp="before"))
+    found = played(job, paths)
+    assert found == told(in_process(job, paths))
+    assert found
+
+
+def test_events_that_are_taken_back(tmp_path: Path) -> None:
+    asked = text("A ; N! ; B").replace("WHERE", "WITH RETRACTIONS WHERE", 1)
+    job = job_of(asked, shards=3, drain=True)
+    assert job.shares.shards == 1
+    chosen, paths = random.Random(5), {}
+    for seed, stream in enumerate((ONE, TWO)):
+        lines, before = [], []
+        for event in events(stream, seed):
+            time = event.time // 1000
+            (triple,) = event.triples
+            lines += [f'H time "{time}" .', "TX ."]
+            if before and chosen.random() < 0.4:
+                lines.append(f"D {' '.join(chosen.choice(before[-4:]))} .")
+            lines += [f"A {' '.join(triple)} .", "TC ."]
+            before.append(triple)
+        paths[stream] = tmp_path / f"{seed}.rdfp"
+        paths[stream].write_text("\n".join(lines) + "\n")
+    expected = in_process(job, paths)
+    assert {row.op for row in expected} == {"+", "-"}
+    assert played(job, paths) == told(expected)
