@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.server.serving import ALL, PAIRS, Clock, Served, serving, triple
 from thalweg.errors import UsageError
-from thalweg.server.log import DamagedLogError, Folder, Log
+from thalweg.server.log import DamagedLogError, DiskError, Folder, Log
 from thalweg.server.service import Service
 
 
@@ -59,6 +59,50 @@ def test_everything_is_there_after_a_crash(tmp_path: Path, snapshots: bool) -> N
     with serving(copy) as third:
         third.client.post("", more="&advance=1970-01-01T00:01:00Z")
         assert [row["op"] for row in third.client.results(two)] == ["+"] * 3 + ["-"] * 3
+
+
+def test_rows_that_a_restart_makes_again_are_there_after_the_next_one(tmp_path: Path) -> None:
+    with serving(tmp_path / "a") as served:
+        id = served.client.register(ALL).json["id"]
+        size = served.service.folder.log.size
+        served.client.post(triple("a", "b"), at=1)
+        copy = crashed(served, tmp_path / "b")
+    log = copy / "log-00000000"
+    event, rows = list(Log(log).records())[-2:]
+    assert b'"results"' in rows
+    log.write_bytes(log.read_bytes()[: size + 8 + len(event)])  # a crash before the rows were written
+    for number in (2, 3, 4):
+        with serving(copy) as served:
+            served.client.post(triple(number, "b"), at=number)
+            copy = crashed(served, tmp_path / str(number))
+            expected = served.client.results(id)
+        assert len(expected) == number
+        with serving(copy) as again:
+            assert again.client.results(id) == expected
+
+
+def test_rows_that_the_log_did_not_take_are_there_once_after_a_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Log.append
+
+    def full(self: Log, records: Any, *, sync: bool = True) -> None:
+        if not sync:
+            raise DiskError("the log cannot be written: No space left on device")
+        append(self, records)
+
+    with serving(tmp_path / "a") as served:
+        id = served.client.register(ALL).json["id"]
+        monkeypatch.setattr(Log, "append", full)
+        served.client.post(triple("a", "b"), at=1)
+        monkeypatch.undo()
+        served.service.look(lambda state: served.service._snapshot()).result()
+        served.client.post(triple("c", "d"), at=2)
+        expected = served.client.results(id)
+        copy = crashed(served, tmp_path / "b")
+    with serving(copy) as again:
+        assert again.client.results(id) == expected
+        assert [row["id"] for row in expected] == [1, 2]
 
 
 def test_a_lease_lasts_over_a_restart(tmp_path: Path) -> None:

@@ -397,6 +397,7 @@ class Service:
             self._snapshot_bytes = 2 * max(self._snapshot_bytes, self.folder.log.size)
             logger.error("snapshot", extra={"reason": str(error)})
             return
+        self._unlogged = {}  # the snapshot has these rows
         self.counters["snapshots"] += 1
         seconds = round(time.perf_counter() - began, 3)
         logger.info("snapshot", extra={"bytes": len(data), "seconds": seconds})
@@ -415,7 +416,8 @@ class Service:
             except ThalwegError as error:
                 logger.info("replay", extra={"reason": str(error)})  # its client was told the same
             self.counters["replayed"] += 1
-        self.state.publish(self.state.results())
+        # The rows of the last operations may not be in the log: it must have them before the rows of later operations.
+        self._publish([])
         now = self.clock()
         for registered in self.state.queries.values():
             registered.expires = max(registered.expires, now + min(registered.lease_ms, GRACE_MS))
