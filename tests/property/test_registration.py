@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import thalweg as tw
-from thalweg import engine
+from thalweg.engine import base
 from thalweg.testing.snapshot import Event, Oracle, blur
 from thalweg.testing.strategies import any_questions, streams
 from thalweg.testing.windows import Now, Range
@@ -33,7 +33,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def always_threads() -> Iterator[None]:
     """Every batch is worth threads, where there are some."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_MANY_ROWS", 0)
+        patch.setattr(base, "_MANY_ROWS", 0)
         yield
 
 

@@ -7,7 +7,7 @@ from harness import Feed, arrivals, feed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from thalweg import engine
+from thalweg.engine import base
 from thalweg.testing.snapshot import Oracle
 from thalweg.testing.strategies import any_windows, questions, streams
 
@@ -15,7 +15,7 @@ from thalweg.testing.strategies import any_windows, questions, streams
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch is worth threads."""
-    monkeypatch.setattr(engine, "_MANY_ROWS", 0)
+    monkeypatch.setattr(base, "_MANY_ROWS", 0)
 
 
 @pytest.mark.usefixtures("large")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,6 +171,34 @@ class StaticSolutions:
             cells[:, :, OUT_BINDINGS : OUT_BINDINGS + rows.shape[1]] = rows
             parts.append(cells.reshape(-1, OUT_BINDINGS + width))
         return np.concatenate(parts)
+
+    def keep(
+        self, found: Iterable[Spans], units: Sequence[tuple[int, Key]], program: Program
+    ) -> Iterator[Spans]:
+        """Solutions of static data without those of [NOW] queries, which are kept for the events to come."""
+        for spans in found:
+            of_events = np.zeros(len(spans), np.bool_)
+            for number, key in units:
+                mine = spans.unit == number
+                if mine.any():
+                    self.add(key, spans[mine], len(program.units[number].shown))
+                    of_events |= mine
+            if not of_events.all():
+                yield spans[~of_events] if of_events.any() else spans
+
+    def join(
+        self, found: Iterable[Spans], events: Ints, units: Sequence[tuple[int, Key]], program: Program
+    ) -> Iterator[Spans]:
+        """Solutions with those that static data alone give to events: both of an event come together."""
+        width = max((len(unit.shown) for unit in program.units), default=0)
+        for spans in found:
+            places = np.flatnonzero(events[:, 0] == spans.event[-1])
+            until = int(places[-1]) + 1 if len(places) else 0
+            more = self.spans(events[:until], units, width)
+            events = events[until:]
+            yield Spans(np.concatenate([more, spans.cells[:, : more.shape[1]]])) if len(more) else spans
+        if len(events) and len(more := self.spans(events, units, width)):
+            yield Spans(more)
 
     def state(self, views: Sequence[View]) -> State:
         """The solutions; views are saved as their places among these."""
