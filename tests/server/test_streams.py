@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from urllib.parse import quote
 
 import pytest
@@ -188,3 +189,18 @@ def test_messages_of_a_socket_are_bodies(served: Served) -> None:
     assert [one["events"] for one in answers] == [1, 1, 0]
     assert answers[2]["quarantined"] == 1
     assert len(served.client.results(id)) == 1
+
+
+def test_bodies_that_wait_keep_their_terms_while_those_before_them_leave_the_windows(served: Served) -> None:
+    id = served.client.register("SELECT ?a FROM STREAM <http://ex/s> [RANGE 1s] WHERE { ?a ?p ?b }").json[
+        "id"
+    ]
+    waits, group = threading.Event(), []
+    served.service.look(lambda state: waits.wait())  # what comes meanwhile is one group
+    for k in range(12):
+        body = "".join(triple(f"{'x' * 200}-{k}-{j}", "o") for j in range(500))
+        operation = {"stream": S, "format": "nt", "per_event": None, "at": 10_000_000 * k}
+        group.append(served.service.events(operation, body.encode()))
+    waits.set()
+    assert [one.result()["events"] for one in group] == [500] * 12
+    assert served.client("GET", f"/queries/{id}").json["last"] == 23 * 500

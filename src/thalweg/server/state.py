@@ -9,11 +9,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from thalweg.engine import Session
 from thalweg.errors import LimitError, ThalwegError, ThalwegWarning, UsageError
 from thalweg.instants import LAST, as_instant, show_instant
 from thalweg.plan.explain import explain
+from thalweg.rdf.arena import Ids
 from thalweg.rdf.chunk import NO_TIME
 from thalweg.rdf.formats import FORMATS
 from thalweg.rows import Row
@@ -52,10 +54,26 @@ class State:
         self.counters = {"plans": 0, "rows": 0, "expired": 0, "steps": 0, "loads": 0}
         self._by_key: dict[object, Plan] = {}
         self._keys: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._bodies: WeakValueDictionary[int, Body] = WeakValueDictionary()
         if saved is None:
-            self.session = Session(lateness=settings.lateness, max_pending=None, threads=settings.threads)
+            self.session = self._new_session()
         else:
             self._restore(saved)
+        # Bodies of a group are read before the first of them is carried out, which may let go of unused terms.
+        self.session.keep(self._live_ids)
+
+    def _new_session(self) -> Session:
+        settings = self.settings
+        return Session(lateness=settings.lateness, max_pending=None, threads=settings.threads)
+
+    def _saved_session(self, saved: bytes) -> Session:
+        return Session.restore(saved, threads=self.settings.threads)
+
+    def _live_ids(self) -> Iterator[Ids]:
+        """The terms of bodies that were read and may not be carried out yet."""
+        for body in list(self._bodies.values()):
+            for batch in body.batches:
+                yield from batch.rows.ids
 
     # Operations: each is a dict of JSON values and a body, and is the same when it is read from the log.
 
@@ -75,7 +93,7 @@ class State:
         framing = info.framing
         if operation.get("per_event") is not None:
             framing = replace(framing, per_event=operation["per_event"])
-        return read_body(
+        found = read_body(
             body,
             FORMATS[operation["format"]],
             info.name,
@@ -86,6 +104,8 @@ class State:
             arena=self.session.arena,
             prune=self.session.prune(),
         )
+        self._bodies[id(found)] = found
+        return found
 
     def known(self, key: str | None) -> dict[str, Any] | None:
         """What a client was told when it sent the same body with the same key before."""
@@ -391,7 +411,7 @@ class State:
     def _restore(self, saved: bytes) -> None:
         (size,) = _LENGTH.unpack_from(saved)
         about = json.loads(saved[_LENGTH.size : _LENGTH.size + size])
-        self.session = Session.restore(saved[_LENGTH.size + size :], threads=self.settings.threads)
+        self.session = self._saved_session(saved[_LENGTH.size + size :])
         self.counters = about["counters"]
         self._keys = OrderedDict(about["keys"])
         self.streams = {one["name"]: StreamInfo.restored(one) for one in about["streams"]}
