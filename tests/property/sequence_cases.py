@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 from itertools import count
 
@@ -10,6 +11,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from thalweg import Session
+from thalweg.algebra.query import Query
+from thalweg.algebra.sequences import Optimisations
 from thalweg.errors import QueryError
 from thalweg.lang import parse
 from thalweg.testing.sequences import (
@@ -54,8 +57,11 @@ def patterns(name: str) -> st.SearchStrategy[tuple[str, frozenset[str]]]:
     )
 
 
+KINDS = (*["ref"] * 5, "plus", "neg", "opt", "tog", "alt", "altplus", "togplus", "seq")
+
+
 @st.composite
-def trees(draw: st.DrawFn, most: int) -> object:
+def trees(draw: st.DrawFn, most: int, kinds: tuple[str, ...] = KINDS) -> object:
     names = count()
 
     def ref() -> Ref:
@@ -65,9 +71,7 @@ def trees(draw: st.DrawFn, most: int) -> object:
         return Ref(NAMES[k % most])
 
     def unit(depth: int) -> object:
-        kind = draw(
-            st.sampled_from(["ref"] * 5 + ["plus", "neg", "opt", "tog", "alt", "altplus", "togplus", "seq"])
-        )
+        kind = draw(st.sampled_from(kinds))
         match kind:
             case "plus":
                 return Plus(ref(), *draw(st.sampled_from([(1, None), (1, None), (2, None), (1, 2), (2, 3)])))
@@ -77,6 +81,8 @@ def trees(draw: st.DrawFn, most: int) -> object:
                 return Opt(unit(depth + 1) if depth < 2 else ref())
             case "tog":
                 return Tog((ref(), ref()))
+            case "tog3":
+                return Tog((ref(), ref(), ref()))
             case "altplus":
                 return Plus(Alt((ref(), ref())))
             case "togplus":
@@ -106,8 +112,8 @@ def places(tree: object, kind: type | None = None) -> list[tuple[str, type | Non
 
 
 @st.composite
-def cases(draw: st.DrawFn, most: int = 6) -> SequenceCase:
-    tree = draw(trees(most))
+def cases(draw: st.DrawFn, most: int = 6, kinds: tuple[str, ...] = KINDS) -> SequenceCase:
+    tree = draw(trees(most, kinds))
     order = places(tree)
     names = list(dict.fromkeys(name for name, _ in order))
     many = [name for name, _ in order]
@@ -177,14 +183,25 @@ def events(draw: st.DrawFn, most: int) -> list[Event]:
 
 
 def answered(
-    case: SequenceCase, arrived: list[Event], *, lateness: int, saves: bool = False, **options: object
+    case: SequenceCase,
+    arrived: list[Event],
+    *,
+    lateness: int,
+    saves: bool = False,
+    optimisations: Optimisations | None = None,
+    **options: object,
 ) -> list[object]:
     session = Session(lateness=lateness)
     if case.static:
         session.load("\n".join(case.static))
     for graph, triples in case.named:
         session.load("\n".join(triples), graph=graph)
-    query = session.register(case.text(), **options)
+    text: str | Query = case.text()
+    if optimisations is not None:
+        parsed = parse(case.text())
+        assert parsed.sequence is not None
+        text = replace(parsed, sequence=replace(parsed.sequence, optimisations=optimisations))
+    query = session.register(text, **options)
     rows = []
     for event in arrived:
         session.push(event.stream, at=event.time, graph="\n".join(event.triples))

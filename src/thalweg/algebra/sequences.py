@@ -254,6 +254,16 @@ class Skip:
         return self.kind if self.atom is None else f"{self.kind} {self.atom}"
 
 
+@dataclass(frozen=True, slots=True)
+class Optimisations:
+    """What can be switched off to measure what it is worth; no answer depends on it."""
+
+    index_by_values: bool = True
+    """Whether runs are found by the values of variables that they have in common with an event."""
+    lazy_conjunctions: bool = True
+    """Whether operands of `<>` are asked only where the cheaper ones have solutions."""
+
+
 @dataclass(frozen=True)
 class Sequence:
     """What a sequence query asks for, apart from the form of its answer."""
@@ -276,6 +286,7 @@ class Sequence:
     """The variable that is true in rows of partial matches that timed out; None: they are not reported."""
     part: tuple[str, int, int] | None = None
     """A variable, a number of shards and one of them: only matches count whose value belongs to it."""
+    optimisations: Optimisations = field(default=Optimisations(), compare=False, repr=False)
 
     @property
     def traced(self) -> bool:

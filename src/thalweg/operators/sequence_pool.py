@@ -19,7 +19,7 @@ from thalweg.kernels import sequence_steps as kernel
 from thalweg.kernels.conditions import GROUPS, NUMBER
 from thalweg.operators.sequence_events import Solutions
 from thalweg.operators.sequence_shedding import Shedding
-from thalweg.plan.automaton import BEGIN, WITH_ONE_BETWEEN, Automaton, Edge, State
+from thalweg.plan.automaton import BEGIN, WITH_ONE_BETWEEN, Automaton, Edge, State, shared_by
 from thalweg.plan.comparisons import comparisons_of
 from thalweg.rdf.arena import Arena
 
@@ -128,8 +128,8 @@ class _Tables:
         row[kernel.LAST_CONDITION] = len(self.conditions)
         row[kernel.FIRST_KEY] = len(self.edge_keys)
         if edge.parent != BEGIN:
-            certain = (self.automaton.states[edge.parent].certain & atom.certain) - cleared
-            keys = tuple(sorted(name for name in certain if name in self.places))
+            common = shared_by(self.sequence, self.automaton, state, edge)
+            keys = tuple(name for name in common if name in self.places)
             index = (edge.parent, edge.op == AT_ONCE, keys)
             row[kernel.INDEX] = self.indexes.setdefault(index, len(self.indexes))
             self.edge_keys += [atom.possible.index(name) for name in keys]

@@ -44,6 +44,7 @@ from thalweg.plan.automaton import (
     Automaton,
     Edge,
     automaton_of,
+    shared_by,
 )
 from thalweg.plan.comparisons import not_by_instants
 from thalweg.rdf.arena import Arena
@@ -338,10 +339,8 @@ class SequenceRuns:
         if not len(runs) or not len(new):
             return []
         low, high = self._range(edge, new.times, values)
-        certain = self.automaton.states[edge.parent].certain & atom.certain
-        if edge.again:
-            certain -= state.renewed
-        keys = sorted(certain.intersection(self.names))
+        common = shared_by(self.sequence, self.automaton, state, edge)
+        keys = [name for name in common if name in self.names]
         parts = []
         for left, right in pairs(
             runs[:, [self._place[name] for name in keys]],

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
-from thalweg.algebra.sequences import CHRONOLOGICAL, Atom, Sequence
-from thalweg.algebra.terms import Var
+from thalweg.algebra.sequences import CHRONOLOGICAL, Sequence
 from thalweg.errors import LimitError, UsageError, warn
 from thalweg.kernels.store import INSERT
 from thalweg.kernels.times import NO_TIME
 from thalweg.operators.pipeline import Pipeline
-from thalweg.operators.runs import in_time_order
+from thalweg.operators.sequence_atoms import Atoms, Ordinals
 from thalweg.operators.sequence_events import Solutions, instants_of
 from thalweg.operators.sequence_retraction import KEPT_WINDOWS, Retractions
 from thalweg.operators.sequence_runs import SequenceRuns
@@ -31,7 +30,6 @@ from thalweg.operators.template import Template
 from thalweg.operators.views import Delta, View
 from thalweg.options import LIMITS, Limits
 from thalweg.plan.cells import spread
-from thalweg.plan.compile import shown_variables
 from thalweg.plan.program import Interner
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import Rows
@@ -119,79 +117,12 @@ class SequenceView(View):
         self._matches = state["matches"]
 
 
-class Ordinals:
-    """Events numbered in the order of time, of the names of streams, and of arrival, from a number on."""
-
-    def __init__(self, rows: Rows, first: int) -> None:
-        pairs = np.stack([rows.time, rows.event], axis=1)
-        self._pairs, place = np.unique(pairs, axis=0, return_index=True)
-        self._numbers = np.empty(len(place), np.int64)
-        self._numbers[np.argsort(place)] = first + np.arange(len(place))
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __call__(self, times: Ints, events: Ints) -> Ints:
-        """The ordinals of some of the events."""
-        both = np.concatenate([self._pairs, np.stack([times, events], axis=1)])
-        _, inverse = np.unique(both, axis=0, return_inverse=True)
-        return self._numbers[inverse.reshape(-1)[len(self._pairs) :]]
-
-
-class _Asked:
-    """An atom as a registered [NOW] query, whose solutions come in the columns of the atom.
-
-    Atoms with the same pattern up to the names of variables, such as those of a V shape, are one query: `names` are
-    what this atom calls the columns of its view.
-    """
-
-    def __init__(self, atom: Atom, view: View, names: list[str], arena: Arena) -> None:
-        self.view = view
-        query = atom.query
-        self._places = [names.index(name) if name in names else -1 for name in atom.possible]
-        fixed = dict(query.fixed) if query.flat else {}
-        self._fixed = [
-            arena.intern(fixed[name].text.encode()) if name in fixed and place < 0 else 0
-            for name, place in zip(atom.possible, self._places, strict=True)
-        ]
-
-    def solutions(self, delta: Delta, ordinals: Ordinals | None) -> Solutions:
-        """The rows of its view as solutions of the atom, in the order of time; with the ordinals of their events."""
-        # What static data alone answer comes before the other solutions of a batch.
-        if not in_time_order(delta.at):
-            delta = delta[np.argsort(delta.at, kind="stable")]
-        rows = np.empty((len(delta), len(self._places)), np.int64)
-        for column, (place, constant) in enumerate(zip(self._places, self._fixed, strict=True)):
-            rows[:, column] = delta.ids[:, place] if place >= 0 else constant
-        return Solutions(delta.at, rows, None if ordinals is None else ordinals(delta.at, delta.event))
-
-    @property
-    def constants(self) -> Ints:
-        """The ids of variables that have one value."""
-        return np.array(self._fixed, np.int64)
-
-
-def _shape(atom: Atom) -> tuple[object, list[str]] | None:
-    """A basic graph pattern without the names of its variables, and these names; None of any other pattern."""
-    query = atom.query
-    if not query.flat or query.fixed or query.empty is not None:
-        return None
-    numbers = {name: number for number, name in enumerate(query.variables)}
-    shown = [numbers[name] for name in shown_variables(query)]
-    patterns = [
-        (pattern.source, *(numbers[term.name] if isinstance(term, Var) else term for term in pattern.terms))
-        for pattern in query.patterns
-    ]
-    return (query.sources, tuple(patterns), tuple(sorted(shown))), list(query.variables)
-
-
 class SequenceSet(Streamset):
     """The streams of one sequence query, merged by time."""
 
     def __init__(self, streams: tuple[str, ...] | list[str], static: StaticData | None = None) -> None:
         super().__init__(streams, static=static)
-        self._asked: dict[str, _Asked] = {}
-        self._inner: dict[str, Streamset] = {}
+        self._atoms: Atoms | None = None
         self._only: tuple[Query, SequenceView] | None = None
         self._retractions: Retractions | None = None
         self._deletes = self._deletes_noted = 0
@@ -210,19 +141,7 @@ class SequenceSet(Streamset):
         self._only, self._arena = (query, view), arena
         if query.sequence.retracts:
             self._retractions = Retractions(query, arena, limits)
-        known: dict[object, tuple[View, list[int]]] = {}
-        for atom in query.sequence.atoms:
-            shape = _shape(atom)
-            if shape is not None and shape[0] in known:
-                own, columns = known[shape[0]]
-                names = [shape[1][number] for number in columns]
-            else:
-                inner = self._inner.setdefault(atom.stream, Streamset((atom.stream,), static=self.static))
-                own = inner.add(atom.query, arena, limits)
-                names = list(shown_variables(atom.query) if atom.query.flat else atom.query.columns)
-                if shape is not None:
-                    known[shape[0]] = own, [shape[1].index(name) for name in names]
-            self._asked[atom.name] = _Asked(atom, own, names, arena)
+        self._atoms = Atoms(query, arena, limits, self.static)
         return view
 
     @property
@@ -365,23 +284,16 @@ class SequenceSet(Streamset):
 
     def _solutions(self, feed: Ints, rows: Rows, bound: int, intern: Interner) -> dict[str, Solutions]:
         """The solutions of all atoms in the events of some rows."""
-        for number, stream in enumerate(self.streams):
-            inner = self._inner.get(stream)
-            if inner is None:
-                continue
-            # Static data may answer an event of which no triple is left: then its marker counts.
-            mine = rows[(feed == number) & ((rows.s != 0) | inner.counts_events)] if len(rows) else rows
-            if len(mine) and inner.awaits_start:
-                inner.open(int(mine.time[0]))
-            inner.push(stream, mine, int(mine.time.max(initial=NO_TIME)), bound - 1)
-            inner.run(intern)
-        deltas = {id(asked.view): asked.view.poll() for asked in self._distinct()}
+        assert self._atoms is not None
+        answers = self._atoms.ask(list(self.streams), feed, rows, bound, intern)
         ordinals = None
         if self._sequence.selects or self._retractions is not None:
             ordinals = Ordinals(rows, self._numbered)
             self._numbered += len(ordinals)
         found = {
-            name: asked.solutions(deltas[id(asked.view)], ordinals) for name, asked in self._asked.items()
+            atom.name: self._atoms.solutions(atom, delta, ordinals)
+            for atoms, delta in answers
+            for atom in atoms
         }
         if self._sequence.part is not None:
             found = {name: self._in_part(self._sequence.part, name, one) for name, one in found.items()}
@@ -399,9 +311,9 @@ class SequenceSet(Streamset):
         ids = np.ascontiguousarray(found.rows[:, atom.possible.index(variable)])
         return found[(ids == 0) | (spread(self._arena.keys(ids)) % shards == cell)]
 
-    def _distinct(self) -> list[_Asked]:
-        """Atoms with different views."""
-        return list({id(asked.view): asked for asked in self._asked.values()}.values())
+    @property
+    def _inner(self) -> dict[str, Streamset]:
+        return {} if self._atoms is None else self._atoms.inner
 
     # Memory
 
@@ -411,7 +323,8 @@ class SequenceSet(Streamset):
             yield from rows.ids
         for inner in self._inner.values():
             yield from inner.live_ids()
-        yield from (asked.constants for asked in self._asked.values())
+        if self._atoms is not None:
+            yield from self._atoms.live_ids()
         if self._only is not None:
             yield from self._only[1].live_ids()
         if self._retractions is not None:
@@ -464,7 +377,8 @@ class SequenceSet(Streamset):
 
     def digest(self) -> str:
         """A digest of the query, by which a saved state is known to fit."""
-        parts = [(self.streams, query.root, query.sequence) for query, _ in self.registered]
+        parts: list[object] = [(self.streams, query.root, query.sequence) for query, _ in self.registered]
+        parts += [key for key in self._inner if key not in self.streams]
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
     def refresh(self, intern: Interner) -> None:

@@ -262,6 +262,14 @@ class _Builder:
         return tuple(exits)
 
 
+def shared_by(sequence: Sequence, automaton: Automaton, state: State, edge: Edge) -> tuple[str, ...]:
+    """The variables that runs before an edge and the events that extend them have in common for certain."""
+    if not sequence.optimisations.index_by_values:
+        return ()
+    certain = automaton.states[edge.parent].certain & sequence.atom(state.use).certain
+    return tuple(sorted(certain - state.renewed if edge.again else certain))
+
+
 def describe(automaton: Automaton) -> Iterator[str]:
     """The automaton in lines of text."""
     for number, state in enumerate(automaton.states):

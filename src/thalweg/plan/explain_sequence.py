@@ -6,9 +6,18 @@ from thalweg.algebra.query import Query
 from thalweg.algebra.sequences import Sequence
 from thalweg.algebra.terms import Var
 from thalweg.algebra.windows import show_duration
-from thalweg.plan.automaton import BEGIN, Acceptance, Automaton, automaton_of, describe, edges_of
+from thalweg.plan.automaton import (
+    BEGIN,
+    Acceptance,
+    Automaton,
+    automaton_of,
+    describe,
+    edges_of,
+    shared_by,
+)
 from thalweg.plan.comparisons import not_by_instants
 from thalweg.plan.drawing import Graph, dot, mermaid
+from thalweg.plan.sequence_atoms import askings_of
 from thalweg.plan.sequence_shares import plan_sequence_shares
 from thalweg.plan.svg import svg
 
@@ -27,9 +36,42 @@ def page_of(query: Query, sequence: Sequence, shards: int = 1) -> list[str]:
         *_atoms(sequence),
         *describe(automaton),
         *_output(query, automaton),
-        "work       events are joined with runs by the values of common variables, within the window",
+        *_asked(sequence),
+        *_index(sequence, automaton),
         _runs(sequence),
         *_shards(query, shards),
+    ]
+
+
+def _asked(sequence: Sequence) -> list[str]:
+    """Which atoms are one query, and which are asked lazily."""
+    askings = askings_of(sequence)
+    shown = [" and ".join(atom.name for atom in asking.atoms) for asking in askings]
+    lines = []
+    for number, asking in enumerate(askings):
+        where = []
+        for one in asking.evidence:
+            streams = [f"<{stream}> has an event" for stream in sorted(one.streams)]
+            where.append(" and ".join([*(f"{shown[k]} matched" for k in one.askings), *streams]))
+        if where:
+            lines.append(f"lazy       {shown[number]}: asked at an instant where {'; or where '.join(where)}")
+        elif len(asking.atoms) > 1:
+            lines.append(f"shared     {shown[number]}: one query of each event")
+    return lines
+
+
+def _index(sequence: Sequence, automaton: Automaton) -> list[str]:
+    """By what the runs are found that an event of each state can extend; the newest come first, up to the window."""
+    found: dict[str, list[int]] = {}
+    for number, state in enumerate(automaton.states):
+        for edge in state.edges:
+            if edge.parent != BEGIN:
+                names = shared_by(sequence, automaton, state, edge)
+                by = "the values of " + " ".join(f"?{name}" for name in names) if names else "time alone"
+                found.setdefault(by, []).append(number)
+    return [
+        f"index      into state {', '.join(map(str, dict.fromkeys(states)))}: runs by {by}, within the window"
+        for by, states in found.items()
     ]
 
 

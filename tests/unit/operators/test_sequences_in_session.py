@@ -341,6 +341,34 @@ def test_an_atom_with_a_graph_that_is_not_there_matches_nothing_and_says_so() ->
         session.load("<http://ex/i> <http://ex/q> 7 .", graph="http://ex/g")
 
 
+def test_operands_of_a_conjunction_are_asked_only_where_the_cheaper_ones_match() -> None:
+    text = """PREFIX : <http://ex/> SELECT ?x WITHIN 10ms FROM STREAM S <http://ex/s> FROM STREAM T <http://ex/t>
+    WHERE { SEQ (A ; (B <> C <> D))  DEFINE GPM A ON S { ?x :p ?a }
+    DEFINE GPM B ON S { ?x :q ?b OPTIONAL { ?x :r ?r } }
+    DEFINE GPM C ON T { ?x :c ?c }  DEFINE GPM D ON S { ?x :d ?d . ?x :e ?e } }"""
+    page = explain(text).splitlines()
+    assert "lazy       C: asked at an instant where :s has an event" in page
+    assert "lazy       D: asked at an instant where C matched" in page
+    assert "lazy       B: asked at an instant where C matched and D matched" in page
+    session = Session()
+    asked = session.register(text)
+    push(session, 1, ":i :p 1 .")
+    (streamset,) = session._streamsets
+    queries = streamset._inner  # type: ignore[attr-defined]
+    push(session, 2, ":i :q 1 .")
+    push(session, 2, ":i :c 1 .", "http://ex/t")
+    push(session, 3, ":i :q 1 ; :d 1 ; :e 1 .")
+    push(session, 4, ":i :q 1 ; :d 1 ; :e 1 .")
+    session.advance(3)
+    assert [inner.started for inner in queries.values()] == [True, True, True, False]  # D did not match at 2
+    push(session, 3, ":i :c 1 .", "http://ex/t")
+    session.finish()
+    assert times(asked) == [3]
+    assert all(inner.started for inner in queries.values())
+    # With PARTITION BY, solutions of all atoms decide what stands between two events.
+    assert "lazy" not in explain(text.replace("WHERE", "PARTITION BY ?x WHERE"))
+
+
 def test_explain_prints_and_draws_the_automaton() -> None:
     text = query("A , (B <> A)+ ; N! , B?")
     page = explain(text)
