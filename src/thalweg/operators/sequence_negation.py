@@ -64,11 +64,13 @@ class Negations:
             if not kept.all():
                 self._found[name] = old[kept]
 
-    def without(self, acceptance: Acceptance, cells: Ints, instants: Instants) -> Ints:
-        """The matches that no event of a negated atom speaks against."""
+    def without(self, acceptance: Acceptance, cells: Ints, instants: Instants, *, waits: bool) -> Ints:
+        """The matches that no event of a negated atom contradicts, by the negations that last until the end of the
+        window (`waits`), or by the others.
+        """
         certain = self._automaton.states[acceptance.state].certain
         for absence in acceptance.absences:
-            if len(cells):
+            if len(cells) and absence.waits == waits:
                 cells = cells[~self._contradicted(absence, cells, certain, instants)]
         return cells
 

@@ -159,12 +159,14 @@ class SequenceRuns:
         outputs: list[tuple[Ints, Ints, Ints]] = []
         for number, acceptance in enumerate(self.automaton.acceptances):
             cells = fresh[acceptance.state] if fresh is not None else self._waiting[number][:0]
+            # At once, also for matches that wait: what they are about may be forgotten by the end of the window.
+            cells = self._negations.without(acceptance, cells, self._instants, waits=False)
             if acceptance.waits:
                 waiting = np.concatenate([self._waiting[number], cells])
                 ripe = waiting[:, FIRST] + self.sequence.within <= settled
                 cells, self._waiting[number] = waiting[ripe], waiting[~ripe]
+                cells = self._negations.without(acceptance, cells, self._instants, waits=True)
             if len(cells):
-                cells = self._negations.without(acceptance, cells, self._instants)
                 at = cells[:, FIRST] + self.sequence.within if acceptance.waits else cells[:, LAST]
                 outputs.append((at, self._rows(cells), cells))
         if self._timeouts is not None:

@@ -191,7 +191,12 @@ class SequenceSet(Streamset):
 
     def reach(self) -> int | None:
         """How long after an event it can still matter."""
-        return (1 if self._retractions is None else KEPT_WINDOWS) * self._within + 1
+        windows = 1
+        if self._retractions is not None:
+            windows = KEPT_WINDOWS
+        elif self._sequence_view.runs.automaton.looks_back_and_waits:
+            windows = 2
+        return windows * self._within + 1
 
     def horizon(self) -> int | None:
         """The earliest event time that can still matter; None: all of them do.
@@ -201,7 +206,8 @@ class SequenceSet(Streamset):
         if self._sequence.skip is not None or self._sequence.consume == CHRONOLOGICAL:
             return None
         waiting = [int(rows.time.min()) for rows in self._merge.waiting]
-        reach = (1 if self._retractions is None else KEPT_WINDOWS) * self._within + 1
+        reach = self.reach()
+        assert reach is not None
         return min([max(self.bound, NO_TIME + reach) - reach, *waiting])
 
     @property

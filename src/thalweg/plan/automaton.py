@@ -107,6 +107,13 @@ class Automaton:
     marks: int
 
     @property
+    def looks_back_and_waits(self) -> bool:
+        """Whether a match can begin and end in negations: then it depends on two windows, before and after it."""
+        return any(
+            one.waits and any(absence.mark == LEADING for absence in one.absences) for one in self.acceptances
+        )
+
+    @property
     def components(self) -> Iterator[list[int]]:
         """The numbers of the states of each component, in order."""
         found: dict[int, list[int]] = {}

@@ -50,6 +50,32 @@ def test_a_last_negation_waits_for_the_end_of_the_window() -> None:
     assert times(asked) == []
 
 
+@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize("sequence", ["N! ; A ; N!", "N! , A ; N!", "N! ; A ; B?  ; N!"])
+def test_a_first_negation_holds_for_matches_that_wait_for_the_end_of_the_window(
+    sequence: str, saves: bool
+) -> None:
+    session = Session()
+    asked = session.register(query(sequence))
+    push(session, 1, ":i :n 1 .")
+    push(session, 2, ":i :p 1 . :j :p 1 .")
+    for at in range(3, 14):  # each completes the instant before it, and with it what is too old is forgotten
+        push(session, at, ":k :o 1 .")
+        if saves:
+            session = Session.restore(session.save())
+            asked = session.queries[0]
+    session.advance(30)
+    assert [row["x"] for row in asked.poll()] == ["<http://ex/j>"]
+
+
+def test_two_windows_matter_to_a_sequence_that_begins_and_ends_in_negations() -> None:
+    for sequence, back in (("A ; N!", 11), ("N! ; A", 11), ("N! ; A ; N!", 21)):
+        session = Session()
+        session.register(query(sequence))
+        session.advance(100)
+        assert session.horizon() == 1000 * (100 - back) + 999, sequence
+
+
 def test_the_window_includes_its_end_and_nothing_after_it() -> None:
     session = Session()
     asked = session.register(query())
