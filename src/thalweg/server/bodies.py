@@ -12,7 +12,7 @@ import numpy as np
 from thalweg.errors import UsageError
 from thalweg.io.replay import at_arrival
 from thalweg.options import RunOptions
-from thalweg.rdf.arena import Arena
+from thalweg.rdf.arena import Arena, Ids
 from thalweg.rdf.chunk import NO_TIME, Chunk, Reject
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.formats import FORMATS, Format, SequentialReader
@@ -52,14 +52,19 @@ def _options(framing: Framing, format: Format) -> RunOptions:
 
 
 @dataclass(frozen=True)
-class Body:
-    """The events of a body, what of it was refused, and how many statements belong to no event."""
+class Read:
+    """What was read of messages: their events, and of each message the counts and what was refused."""
 
     batches: tuple[EventBatch, ...]
-    events: int
-    triples: int
-    rejects: tuple[Reject, ...]
+    events: Ids
+    triples: Ids
+    rejects: dict[int, tuple[Reject, ...]]
+    """By the place of the message."""
     left_out: int = 0
+    """Statements that belong to no event; only bodies that are read alone have such."""
+
+    def __len__(self) -> int:
+        return len(self.events)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ def read_body(
     first_event: int,
     arena: Arena,
     prune: Prune,
-) -> Body:
+) -> Read:
     """The events of a body. Those that state no time are at `at`, in microseconds.
 
     `number` is that of the body: blank nodes of different bodies are different. Events are numbered from `first_event`.
@@ -133,7 +138,8 @@ def read_body(
                 replace(batch, stream=stream, rows=rows, first_event=batch.first_event + first_event)
             )
     events = sum(int(np.count_nonzero(batch.times != NO_TIME)) for batch in batches)
-    return Body(tuple(batches), events, statements, tuple(rejects), left_out)
+    found_rejects = {0: tuple(rejects)} if rejects else {}
+    return Read(tuple(batches), np.array([events]), np.array([statements]), found_rejects, left_out)
 
 
 def _chunks(

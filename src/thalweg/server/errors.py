@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from thalweg.errors import DataError, QueryError, ThalwegError, UsageError
 from thalweg.server.log import DiskError
 
@@ -51,6 +53,10 @@ class ClosedError(ThalwegError):
     """The server ends."""
 
 
+class FailedError(ThalwegError):
+    """An operation that the engine cannot carry out: an error in it."""
+
+
 _STATUS: tuple[tuple[type[ThalwegError], int], ...] = (
     (UnknownError, 404),
     (ConflictError, 409),
@@ -72,3 +78,8 @@ def status_of(error: ThalwegError) -> int:
     if isinstance(error, DeniedError):
         return 403 if error.known else 401
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def error_text(error: ThalwegError) -> bytes:
+    """An error as the answer to a message: JSON."""
+    return json.dumps({"error": error.reason, "status": status_of(error), "line": error.line}).encode()

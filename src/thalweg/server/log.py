@@ -6,6 +6,7 @@ log before it goes afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
@@ -182,13 +183,21 @@ class Folder:
         except OSError as error:
             if log is not None:
                 log.close()
-            if not path.exists():
+            reason = f"the snapshot cannot be written: {error.strerror or error}"
+            if path.exists():  # the next start takes it, and would not see what is logged from now on
+                self.log.broken = f"{reason}; restart the server"
+            else:
                 for one in (temporary, self._path("log", number)):
                     one.unlink(missing_ok=True)
-            raise DiskError(f"the snapshot cannot be written: {error.strerror or error}") from None
+            raise DiskError(reason) from None
         self.log.close()
         self.number, self.log = number, log
         self._tidy()
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Keeps data in a file of its own, for people; a disk that does not take it is no error."""
+        with contextlib.suppress(OSError):
+            (self.path / name).write_bytes(data)
 
     def _sync_folder(self) -> None:
         folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)

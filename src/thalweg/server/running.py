@@ -22,6 +22,7 @@ from thalweg.server.app import application
 from thalweg.server.auth import Tokens, is_loopback
 from thalweg.server.registry import Plan
 from thalweg.server.service import Limits, Service
+from thalweg.server.sockets import EventsProtocol
 from thalweg.server.state import Settings
 
 _HEADER_SECONDS = 10.0
@@ -136,8 +137,9 @@ class Running:
         config = uvicorn.Config(
             self.app,
             http=_Protocol,
-            ws="websockets-sansio",
+            ws=EventsProtocol,
             ws_max_size=serving.limits.body,
+            ws_per_message_deflate=False,  # it costs more than to read the event
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -8,20 +8,24 @@ import queue
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.rdf.chunk import NO_TIME
 from thalweg.rows import Row
-from thalweg.server.bodies import Body
-from thalweg.server.errors import ClosedError, ConflictError, TooMuchError
+from thalweg.server.bodies import Read
+from thalweg.server.errors import ClosedError, ConflictError, FailedError, TooMuchError
 from thalweg.server.log import DiskError, Folder
 from thalweg.server.registry import Plan
-from thalweg.server.state import GRACE_MS, Settings, State, results_record, rows_of_record
+from thalweg.server.requests import Reply, Request, Run
+from thalweg.server.state import GRACE_MS, Counts, Settings, State, results_record, rows_of_record
 
 T = TypeVar("T")
 logger = logging.getLogger("thalweg.server")
@@ -51,19 +55,6 @@ class Limits:
     """How long a body may take to come, and one more second for each 64 KiB of it."""
 
 
-@dataclass
-class _Request:
-    """An operation that waits for the engine, or a function that looks at the state."""
-
-    future: Future[Any]
-    operation: dict[str, Any] = field(default_factory=dict)
-    body: bytes = b""
-    look: Callable[[State], Any] | None = None
-    check: Callable[[State], None] | None = None
-    """What refuses the operation before it is logged."""
-    read: Body | None = None
-
-
 class Service:
     """State, log and the thread that owns both."""
 
@@ -83,21 +74,29 @@ class Service:
         self.clock = clock
         self.started = clock()
         self.folder = folder(path)
-        self.counters = {"groups": 0, "requests": 0, "refused": 0, "snapshots": 0, "replayed": 0}
+        self.counters = {
+            "groups": 0,
+            "requests": 0,
+            "refused": 0,
+            "snapshots": 0,
+            "replayed": 0,
+            "set_aside": 0,
+        }
         self.commit_seconds = 0.0
         self._snapshot_bytes = snapshot_bytes
-        self._waiting: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
         self._waiting_bytes = 0
         self._bucket = float(self.limits.events_per_second or 0)
         self._filled = time.monotonic()
         self._listeners: list[Callable[[Iterable[Plan]], None]] = []
         self._closing = False
-        self._taken: list[_Request | None] = []
+        self._taken: list[Request | None] = []
         self._unlogged: dict[Plan, list[Row]] = {}
         self.failure: str | None = None
         try:
-            self.state = State(self.settings, clock, self.folder.snapshot())
             self._replay()
+            now = clock()
+            self.state.extend_leases(lambda one: now + min(one.lease_ms, GRACE_MS))
         except BaseException:
             self.folder.close()
             raise
@@ -110,20 +109,26 @@ class Service:
         self, operation: dict[str, Any], body: bytes = b"", *, check: Callable[[State], None] | None = None
     ) -> Future[dict[str, Any]]:
         """Asks for an operation; the result is there when it is durable and carried out."""
-        if self._waiting_bytes + len(body) > self.limits.waiting:
+        found: Future[dict[str, Any]] = Future()
+        self._ask_operation(Request(found, operation, body, check=check))
+        return found
+
+    def _ask_operation(self, request: Request) -> None:
+        if self._waiting_bytes + len(request.body) > self.limits.waiting:
             raise TooMuchError("too many bytes wait for the engine: send them again later")
-        self._waiting_bytes += len(body)
-        return self._ask(_Request(Future(), operation, body, check=check))
+        self._ask(request)
+        self._waiting_bytes += len(request.body)
 
     def look(self, function: Callable[[State], T]) -> Future[T]:
         """What a function finds in the state."""
-        return self._ask(_Request(Future(), look=function))
+        found: Future[T] = Future()
+        self._ask(Request(found, look=function))
+        return found
 
-    def _ask(self, request: _Request) -> Future[Any]:
+    def _ask(self, request: Request) -> None:
         if self._closing:
             raise ClosedError("the server ends")
         self._waiting.put(request)
-        return request.future
 
     def listen(self, function: Callable[[Iterable[Plan]], None]) -> None:
         """Calls a function, in the engine's thread, with the plans that have new rows or have lost a query."""
@@ -186,6 +191,11 @@ class Service:
         operation = {"kind": "events", "at": 1000 * self.clock(), **operation}
         return self.submit(operation, body)
 
+    def messages(self, operation: dict[str, Any], body: bytes, sizes: list[int], reply: Reply) -> None:
+        """Takes messages that come one after the other in a body (see `Request`); `reply` gets their answers."""
+        operation = {"kind": "messages", "at": 1000 * self.clock(), **operation, "sizes": sizes}
+        self._ask_operation(Request(reply, operation, body))
+
     def tick(self) -> None:
         """Ends the leases that are over, and lets time go on in streams of arrival; waits until that is done."""
         self.look(lambda state: self._tick()).result()
@@ -210,25 +220,29 @@ class Service:
         except queue.Empty:
             self._tick()
             return True
-        requests: list[_Request | None] = [first]
+        requests: list[Request | None] = [first]
         while len(requests) < _GROUP and not self._waiting.empty():
             requests.append(self._waiting.get_nowait())
         self._taken = requests
-        group: list[_Request] = []
+        group: list[Request] = []
         for request in requests:
             if request is None:
-                self._commit(group)
+                self._commit_events(group)
                 return False
-            if request.operation.get("kind") == "events":
+            if request.has_events:
+                # A body that comes twice in a group is answered when the first one has been taken.
+                if request.key is not None and any(one.key == request.key for one in group):
+                    self._commit_events(group)
+                    group = []
                 group.append(request)
                 continue
-            self._commit(group)
+            self._commit_events(group)
             group = []
             if request.look is not None:
                 self._look(request)
             else:
-                self._commit([request])
-        self._commit(group)
+                self._commit(request)
+        self._commit_events(group)
         self._tick()
         if self.folder.log.size > self._snapshot_bytes:
             self._snapshot()
@@ -242,108 +256,189 @@ class Service:
             seconds = min(seconds, _TICK_SECONDS)
         return min(max(seconds, 0.001), 60.0)
 
-    def _look(self, request: _Request) -> None:
+    def _look(self, request: Request) -> None:
         assert request.look is not None
         try:
-            request.future.set_result(request.look(self.state))
+            request.reply.set_result(request.look(self.state))
         except Exception as error:
-            request.future.set_exception(error)
+            request.reply.set_exception(error)
 
-    def _commit(self, requests: list[_Request]) -> None:
-        """Carries out requests as a group: none of them before the log has all of them."""
-        if not requests:
-            return
-        group = [request for request in requests if self._prepare(request, requests)]
-        if not group:
-            return
-        began = time.perf_counter()
-        try:
-            self.folder.log.append([_record(one.operation, one.body) for one in group])
-        except DiskError as error:
-            logger.error("log", extra={"reason": str(error)})
-            for request in group:
-                self._refuse(request, error)
-            return
-        self.commit_seconds += time.perf_counter() - began
-        self.counters["groups"] += 1
-        self.counters["requests"] += len(group)
-        gone: list[Plan] = []
-        answers: list[tuple[_Request, Any]] = []
-        for request in group:
-            if request.operation["kind"] == "drop":
-                gone.append(self.state.queries[request.operation["id"]].plan)
-            try:
-                answers.append((request, self.state.apply(request.operation, request.body, request.read)))
-            except ThalwegError as error:
-                answers.append((request, error))
-        self._publish(gone)
-        for request, answer in answers:
-            self._waiting_bytes -= len(request.body)
-            if isinstance(answer, ThalwegError):
-                request.future.set_exception(answer)
-            else:
-                request.future.set_result(answer)
-
-    def _prepare(self, request: _Request, group: list[_Request]) -> bool:
-        """Whether a request may be logged; one that may not is refused here."""
-        operation = request.operation
+    def _commit(self, request: Request) -> None:
+        """Carries out an operation that is not about events, after the log has it."""
         try:
             if request.check is not None:
                 request.check(self.state)
-            if operation["kind"] == "events":
-                done = self.state.known(operation.get("key"))
-                if done is not None:
-                    self._waiting_bytes -= len(request.body)
-                    request.future.set_result({**done, "repeated": True})
-                    return False
-                self._prepare_events(request, group)
+        except ThalwegError as error:
+            self._refuse(request, error)
+            return
+        if not self._log([request]):
+            return
+        gone = []
+        if request.operation["kind"] == "drop":
+            gone.append(self.state.queries[request.operation["id"]].plan)
+        try:
+            answer: Any = self.state.apply(request.operation, request.body)
+        except ThalwegError as error:
+            answer = error
+        except Exception as error:
+            (answer,) = self._recover(error, 1, 0)
+        self._publish(gone)
+        self._answer(request, answer)
+
+    def _log(self, requests: list[Request]) -> bool:
+        """Writes requests to the log as a group; where the disk does not take them, they are refused."""
+        began = time.perf_counter()
+        try:
+            self.folder.log.append([one.record for one in requests])
+        except DiskError as error:
+            logger.error("log", extra={"reason": str(error)})
+            for request in requests:
+                self._refuse(request, error)
+            return False
+        self.commit_seconds += time.perf_counter() - began
+        self.counters["groups"] += 1
+        self.counters["requests"] += len(requests)
+        return True
+
+    def _answer(self, request: Request, answer: Any) -> None:
+        self._waiting_bytes -= request.counted
+        if isinstance(answer, ThalwegError):
+            request.reply.set_exception(answer)
+        else:
+            request.reply.set_result(answer)
+
+    def _commit_events(self, requests: list[Request]) -> None:
+        """Carries out requests about events as a group: none of them before the log has all of them."""
+        runs: list[Run] = []
+        for request in requests:
+            if not self._admit(request):
+                continue
+            if runs and runs[-1].takes(request):
+                runs[-1].requests.append(request)
+            else:
+                runs.append(Run([request]))
+        try:
+            runs = self._read(runs)
+            group = [request for run in runs for request in run.requests]
+            if group and self._log(group):
+                self._take_events(runs, group)
+        finally:
+            self.state.forget_reads()
+
+    def _take_events(self, runs: list[Run], group: list[Request]) -> None:
+        answers: list[Any] = []
+        try:
+            for run in runs:
+                assert run.read is not None
+                counts = self.state.take(run.operation, run.read)
+                for start, request in run.starts():
+                    answer = request.answer(counts, start)
+                    self.state.note_key(request.key, answer)
+                    answers.append(answer)
+        except Exception as error:  # all bodies were read: what is wrong now is wrong in the engine
+            found = self._recover(error, len(group), len(answers))
+            answers = [
+                request.answer(answer, 0) if isinstance(answer, Counts) else answer
+                for request, answer in zip(group, found, strict=True)
+            ]
+        self._publish([])
+        for request, answer in zip(group, answers, strict=True):
+            self._answer(request, answer)
+
+    def _admit(self, request: Request) -> bool:
+        """Whether events may be read; those that may not are refused here, and those that are known are answered."""
+        operation = request.operation
+        try:
+            done = self.state.known(request.key)
+            if done is not None:
+                self._answer(request, {**done, "repeated": True})
+                return False
+            name = operation["stream"]
+            if self.state.stream(name).framing.arrival:
+                operation["at"] = 1000 * self.clock()
+            if self.state.session.is_derived(name):
+                raise ConflictError(f"<{name}> is derived from a registered query and takes no other events")
+            self._check_memory(self.state)
         except ThalwegError as error:
             self._refuse(request, error)
             return False
         return True
 
-    def _prepare_events(self, request: _Request, group: list[_Request]) -> None:
-        operation = request.operation
-        name = operation["stream"]
-        if self.state.stream(name).framing.arrival:
-            operation["at"] = 1000 * self.clock()
-        if self.state.session.is_derived(name):
-            raise ConflictError(f"<{name}> is derived from a registered query and takes no other events")
-        self._check_memory(self.state)
-        self._check_rate()
-        before = [one for one in group if one.read is not None and one.operation["stream"] == name]
-        operation["place"] = len(before)
-        operation["before"] = sum(one.read.events for one in before if one.read is not None)
-        request.read = self.state.read(operation, request.body)
-        strict = operation.pop("strict", False)
-        if strict and request.read.rejects:
-            first, request.read = request.read.rejects[0], None
-            raise replace(first, source="").error()
-        # When it is read from the log, those before it are in the state.
-        operation["place"] = operation["before"] = 0
-        self._bucket -= request.read.events
+    def _read(self, runs: list[Run]) -> list[Run]:
+        """Reads the bodies of runs, and gives those of which something is left."""
+        bodies: Counter[str] = Counter()
+        events: Counter[str] = Counter()
+        found = []
+        for run in runs:
+            name = run.operation["stream"]
+            ahead = bodies[name], events[name]
+            try:
+                read = self.state.read_messages(run.operation, *run.texts(), ahead)
+                while self._refuse_some(run, read) and run.requests:
+                    read = self.state.read_messages(run.operation, *run.texts(), ahead)
+            except ThalwegError as error:
+                for request in run.requests:
+                    self._refuse(request, error)
+                continue
+            if not run.requests:
+                continue
+            for request in run.requests:
+                request.operation.pop("strict", None)
+            run.read, count = read, int(read.events.sum())
+            bodies[name] += len(read)
+            events[name] += count
+            self._bucket -= count
+            found.append(run)
+        return found
+
+    def _refuse_some(self, run: Run, read: Read) -> bool:
+        """Refuses the messages of a run that are malformed if it is strict, and those above the rate."""
+        refused: dict[int, ThalwegError] = {}
+        if run.operation.get("strict"):
+            refused = {place: replace(one[0], source="").error() for place, one in read.rejects.items()}
+        limit = self.limits.events_per_second
+        if limit is not None:
+            self._fill_bucket(limit)
+            events = read.events.copy()
+            events[list(refused)] = 0
+            above = np.flatnonzero(np.cumsum(events) - events >= self._bucket)
+            if len(above):
+                seconds = max(1.0, -self._bucket / limit)
+                error = TooMuchError(f"more than {limit:,} events a second", seconds=seconds)
+                refused |= dict.fromkeys(above.tolist(), error)
+        if not refused:
+            return False
+        left = []
+        for start, request in run.starts():
+            count = len(request.sizes)
+            own = {place - start: refused[place] for place in refused if start <= place < start + count}
+            self.counters["refused"] += len(own)
+            if not own:
+                left.append(request)
+            elif request.operation["kind"] == "events":
+                self._answer(request, own[0])
+            else:
+                request.drop(own)
+                if request.sizes:
+                    left.append(request)
+                else:
+                    self._answer(request, request.with_errors([]))
+        run.requests = left
+        return True
 
     def _check_memory(self, state: State) -> None:
         limit = self.limits.memory
         if limit is not None and (used := state.session.nbytes) > limit:
             raise TooMuchError(f"the session has {used:,} bytes, and {limit:,} are the most", seconds=10)
 
-    def _check_rate(self) -> None:
-        limit = self.limits.events_per_second
-        if limit is None:
-            return
+    def _fill_bucket(self, limit: int) -> None:
         now = time.monotonic()
         self._bucket = min(float(limit), self._bucket + (now - self._filled) * limit)
         self._filled = now
-        if self._bucket <= 0:
-            raise TooMuchError(
-                f"more than {limit:,} events a second", seconds=max(1.0, -self._bucket / limit)
-            )
 
-    def _refuse(self, request: _Request, error: Exception) -> None:
-        self._waiting_bytes -= len(request.body)
+    def _refuse(self, request: Request, error: ThalwegError) -> None:
         self.counters["refused"] += 1
-        request.future.set_exception(error)
+        self._answer(request, error)
 
     def _refuse_all(self) -> None:
         self._closing = True
@@ -351,8 +446,8 @@ class Service:
         while not self._waiting.empty():
             left.append(self._waiting.get_nowait())
         for request in left:
-            if request is not None and not request.future.done():
-                request.future.set_exception(ClosedError(self.failure or "the server ends"))
+            if request is not None and not request.reply.done():
+                request.reply.set_exception(ClosedError(self.failure or "the server ends"))
 
     def _publish(self, gone: list[Plan]) -> None:
         """Gives new rows to subscribers, after the log has them: a row keeps its number whatever happens."""
@@ -378,7 +473,7 @@ class Service:
         due = self.state.next_expiry
         if due is not None and due <= now:
             for id in self.state.expired(now):
-                self._commit([_Request(Future(), {"kind": "drop", "id": id, "reason": "expired"})])
+                self._commit(Request(Future(), {"kind": "drop", "id": id, "reason": "expired"}))
                 logger.info("lease expired", extra={"query": id})
         for info in list(self.state.streams.values()):
             late = self.state.session.options.lateness_us
@@ -386,45 +481,91 @@ class Service:
             begun = reached != NO_TIME and info.framing.arrival
             if begun and 1000 * now - late >= reached + int(1e6 * _TICK_SECONDS):
                 operation = {"kind": "advance", "stream": info.name, "at": 1000 * now - late}
-                self._commit([_Request(Future(), operation)])
+                self._commit(Request(Future(), operation))
 
     def _snapshot(self) -> None:
         began = time.perf_counter()
         try:
             data = self.state.save()
             self.folder.write_snapshot(data)
-        except DiskError as error:
+        except Exception as error:  # the log has everything
             self._snapshot_bytes = 2 * max(self._snapshot_bytes, self.folder.log.size)
-            logger.error("snapshot", extra={"reason": str(error)})
+            logger.error("snapshot", extra={"reason": str(error)}, exc_info=not isinstance(error, DiskError))
             return
         self._unlogged = {}  # the snapshot has these rows
         self.counters["snapshots"] += 1
         seconds = round(time.perf_counter() - began, 3)
         logger.info("snapshot", extra={"bytes": len(data), "seconds": seconds})
 
-    def _replay(self) -> None:
-        """Carries out what the log has. Rows have the numbers that subscribers have seen."""
-        for record in self.folder.log.records():
-            operation, body = _parts(record)
-            if operation["kind"] == "results":
-                self.state.results()
-                rows = rows_of_record(operation)
-                self.state.publish({self.state.plans[k]: rows[k] for k in rows if k in self.state.plans})
-                continue
-            try:
-                self.state.apply(operation, body)
-            except ThalwegError as error:
-                logger.info("replay", extra={"reason": str(error)})  # its client was told the same
-            self.counters["replayed"] += 1
+    # The log
+
+    def _replay(self, count: int = 0) -> list[Any]:
+        """Makes the state of the snapshot and the log, and gives the answers to the last operations, so many.
+
+        Rows have the numbers that subscribers have seen. An operation that the engine cannot carry out is set aside,
+        and all begins anew without it: it may have been carried out in part.
+        """
+        while True:
+            self.state = State(self.settings, self.clock, self.folder.snapshot())
+            records = list(map(_parts, self.folder.log.records()))
+            void = {one["place"]: one["reason"] for one, _ in records if one["kind"] == "void"}
+            answers: list[Any] = []
+            for place, (operation, body) in enumerate(records):
+                if operation["kind"] == "void":
+                    continue
+                try:
+                    if place in void:
+                        raise FailedError(void[place])
+                    self._replay_one(operation, body, answers)
+                except ThalwegError as error:
+                    answers.append(error)  # its client was told the same
+                    logger.info("replay", extra={"reason": str(error)})
+                except MemoryError:
+                    raise
+                except Exception as error:
+                    self._set_aside(place, error, body)
+                    break
+            else:
+                break
+        self.counters["replayed"] = len(answers)
+        self._unlogged = {}
         # The rows of the last operations may not be in the log: it must have them before the rows of later operations.
         self._publish([])
-        now = self.clock()
-        for registered in self.state.queries.values():
-            registered.expires = max(registered.expires, now + min(registered.lease_ms, GRACE_MS))
+        return answers[len(answers) - count :]
 
+    def _replay_one(self, operation: dict[str, Any], body: bytes, answers: list[Any]) -> None:
+        if operation["kind"] != "results":
+            answers.append(self.state.apply(operation, body))
+            return
+        self.state.results()
+        rows = rows_of_record(operation)
+        self.state.publish({self.state.plans[k]: rows[k] for k in rows if k in self.state.plans})
 
-def _record(operation: dict[str, Any], body: bytes) -> bytes:
-    return json.dumps(operation).encode() + b"\n" + body
+    def _set_aside(self, place: int, error: Exception, body: bytes) -> None:
+        """Marks an operation of the log as one that is not carried out; its body is kept in a file of its own."""
+        reason = f"the engine cannot carry this out: {error!r:.500}"
+        logger.critical("operation set aside", extra={"place": place, "reason": reason}, exc_info=error)
+        self.folder.keep(f"failed-{self.folder.number:08d}-{place}", body)
+        record = {"kind": "void", "place": place, "reason": reason}
+        self.folder.log.append([json.dumps(record).encode() + b"\n"])
+        self.counters["set_aside"] += 1
+
+    def _recover(self, error: Exception, count: int, place: int) -> list[Any]:
+        """Goes on after an error of the engine: what it has done in part is thrown away, and made anew from the log.
+
+        The log ends with `count` operations, the one at `place` has failed; gives their answers. Subscriptions end with
+        a reason, and go on when their clients connect again.
+        """
+        records = list(map(_parts, self.folder.log.records()))
+        first = len(records) - count
+        self._set_aside(first + place, error, records[first + place][1])
+        before = self.state
+        answers = self._replay(count)
+        for registered in before.queries.values():
+            registered.ended = "restarted"
+        for function in self._listeners:
+            function(before.plans.values())
+        return answers
 
 
 def _parts(record: bytes) -> tuple[dict[str, Any], bytes]:

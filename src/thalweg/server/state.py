@@ -8,8 +8,10 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
-from weakref import WeakValueDictionary
+
+import numpy as np
 
 from thalweg.engine import Session
 from thalweg.errors import LimitError, ThalwegError, ThalwegWarning, UsageError
@@ -19,9 +21,10 @@ from thalweg.rdf.arena import Ids
 from thalweg.rdf.chunk import NO_TIME
 from thalweg.rdf.formats import FORMATS
 from thalweg.rows import Row
-from thalweg.server.bodies import Body, Framing, read_body
+from thalweg.server.bodies import Framing, Read, read_body
 from thalweg.server.canonical import Canonical, canonical
 from thalweg.server.errors import ConflictError, UnknownError
+from thalweg.server.messages import FORMAT, MessageReader
 from thalweg.server.registry import Plan, Rate, Registered, StreamInfo
 from thalweg.server.ring import Ring, as_values, of_values
 
@@ -41,6 +44,43 @@ class Settings:
     threads: int = 1
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What clients are told of messages: their events, triples, late ones, and what was quarantined."""
+
+    read: Read
+    late: Ids
+
+    def answer(self, place: int = 0) -> dict[str, Any]:
+        """That of one message."""
+        rejects = self.read.rejects.get(place, ())
+        answer: dict[str, Any] = {
+            "events": int(self.read.events[place]),
+            "triples": int(self.read.triples[place]),
+            "late": int(self.late[place]),
+            "quarantined": len(rejects),
+        }
+        if self.read.left_out:
+            answer["left_out"] = self.read.left_out
+        if rejects:
+            answer["rejects"] = [shown_reject(one) for one in rejects[:20]]
+        return answer
+
+    def texts(self, start: int, end: int) -> list[bytes]:
+        """Those of the messages from `start` on, as texts of JSON."""
+        columns = (self.read.events, self.read.triples, self.late)
+        found = list(map(_plain_answer, *(column[start:end].tolist() for column in columns)))
+        for place in self.read.rejects:
+            if start <= place < end:
+                found[place - start] = json.dumps(self.answer(place)).encode()
+        return found
+
+
+@lru_cache(1 << 12)
+def _plain_answer(events: int, triples: int, late: int) -> bytes:
+    return json.dumps({"events": events, "triples": triples, "late": late, "quarantined": 0}).encode()
+
+
 class State:
     """Streams, queries and the session. One thread uses it."""
 
@@ -53,14 +93,16 @@ class State:
         self.queries: dict[str, Registered] = {}
         self.counters = {"plans": 0, "rows": 0, "expired": 0, "steps": 0, "loads": 0}
         self._by_key: dict[object, Plan] = {}
+        self._readers: dict[str, MessageReader] = {}
+        self._reads: list[Read] = []
+        self._next_expiry: int | None = None
         self._keys: OrderedDict[str, dict[str, Any]] = OrderedDict()
-        self._bodies: WeakValueDictionary[int, Body] = WeakValueDictionary()
         if saved is None:
             self.session = self._new_session()
         else:
             self._restore(saved)
         # Bodies of a group are read before the first of them is carried out, which may let go of unused terms.
-        self.session.keep(self._live_ids)
+        self.session.keep(self._terms_of_reads)
 
     def _new_session(self) -> Session:
         settings = self.settings
@@ -69,81 +111,125 @@ class State:
     def _saved_session(self, saved: bytes) -> Session:
         return Session.restore(saved, threads=self.settings.threads)
 
-    def _live_ids(self) -> Iterator[Ids]:
-        """The terms of bodies that were read and may not be carried out yet."""
-        for body in list(self._bodies.values()):
-            for batch in body.batches:
-                yield from batch.rows.ids
-
     # Operations: each is a dict of JSON values and a body, and is the same when it is read from the log.
 
-    def apply(self, operation: dict[str, Any], body: bytes, read: Body | None = None) -> dict[str, Any]:
-        """Carries out an operation, and answers what the client is told; `read` is its body if it was read before."""
+    def apply(self, operation: dict[str, Any], body: bytes) -> dict[str, Any] | Counts:
+        """Carries out an operation, and answers what the client is told."""
+        if operation["kind"] in ("events", "messages"):
+            try:
+                counts = self.take(operation, self.read(operation, body))
+            finally:
+                self.forget_reads()
+            self.note_key(operation.get("key"), counts.answer())
+            return counts
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ThalwegWarning)
-            kind = operation["kind"]
-            if kind == "events":
-                return self._events(operation, read or self.read(operation, body))
-            found: dict[str, Any] = getattr(self, f"_do_{kind}")(operation, body)
+            found: dict[str, Any] = getattr(self, f"_do_{operation['kind']}")(operation, body)
             return found
 
-    def read(self, operation: dict[str, Any], body: bytes) -> Body:
-        """The events of the body of an operation; this changes nothing."""
-        info = self.streams[operation["stream"]]
+    def read(self, operation: dict[str, Any], body: bytes, ahead: tuple[int, int] = (0, 0)) -> Read:
+        """The events of the body of an operation; this changes nothing.
+
+        `ahead` is how many messages and events of its stream were read and not taken yet. What was read is kept in the
+        memory of terms until `forget_reads`.
+        """
+        sizes = operation.get("sizes") or [len(body)]
+        return self.read_messages(operation, body, sizes, np.full(len(sizes), operation["at"]), ahead)
+
+    def read_messages(
+        self,
+        operation: dict[str, Any],
+        text: bytes,
+        sizes: Sequence[int],
+        at: Ids,
+        ahead: tuple[int, int] = (0, 0),
+    ) -> Read:
+        """The events of messages at several times; only N-Triples come as more than one message."""
+        info = self.stream(operation["stream"])
         framing = info.framing
         if operation.get("per_event") is not None:
             framing = replace(framing, per_event=operation["per_event"])
-        found = read_body(
-            body,
-            FORMATS[operation["format"]],
-            info.name,
-            framing,
-            at=operation["at"],
-            number=info.bodies + operation.get("place", 0),
-            first_event=info.events + operation.get("before", 0),
-            arena=self.session.arena,
-            prune=self.session.prune(),
-        )
-        self._bodies[id(found)] = found
-        return found
+        bodies, events = ahead
+        if operation["format"] == FORMAT:
+            read = self._reader(info.name).read(
+                text, sizes, at, per_event=framing.per_event or 1, first_event=info.events + events
+            )
+        else:
+            read = read_body(
+                text,
+                FORMATS[operation["format"]],
+                info.name,
+                framing,
+                at=int(at[0]),
+                number=info.bodies + bodies,
+                first_event=info.events + events,
+                arena=self.session.arena,
+                prune=self.session.prune(),
+            )
+        self._reads.append(read)
+        return read
+
+    def _reader(self, stream: str) -> MessageReader:
+        reader, prune = self._readers.get(stream), self.session.prune()
+        if reader is None or reader.prune is not prune:
+            reader = self._readers[stream] = MessageReader(stream, self.session.arena, prune)
+        return reader
+
+    def forget_reads(self) -> None:
+        """Keeps the terms no longer that were read and not taken."""
+        self._reads.clear()
+
+    def _terms_of_reads(self) -> Iterator[Ids]:
+        for read in self._reads:
+            for batch in read.batches:
+                yield from batch.rows.ids
 
     def known(self, key: str | None) -> dict[str, Any] | None:
         """What a client was told when it sent the same body with the same key before."""
         return None if key is None else self._keys.get(key)
 
-    def _events(self, operation: dict[str, Any], body: Body) -> dict[str, Any]:
+    def take(self, operation: dict[str, Any], read: Read) -> Counts:
+        """Takes the events that were read of the messages of an operation."""
         info = self.streams[operation["stream"]]
-        late = self.session.stats.late
-        self._step(info)
-        for batch in body.batches:
-            self.session.push_events(batch)
-        info.events += body.events
-        info.triples += body.triples
-        info.quarantined += len(body.rejects)
-        info.rejects.extend(body.rejects)
-        late = self.session.stats.late - late
-        info.late += late
-        self.session.late()
-        self._rate(info).add(body.events)
-        answer: dict[str, Any] = {
-            "events": body.events,
-            "triples": body.triples,
-            "late": late,
-            "quarantined": len(body.rejects),
-        }
-        if body.left_out:
-            answer["left_out"] = body.left_out
-        if body.rejects:
-            answer["rejects"] = [shown_reject(one) for one in body.rejects[:20]]
-        if operation.get("key"):
-            self._keys[operation["key"]] = answer
-            while len(self._keys) > _KEYS:
-                self._keys.popitem(last=False)
-        return answer
+        first, late = info.events, self.session.stats.late
+        self._step(info, len(read))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ThalwegWarning)
+            for batch in read.batches:
+                self.session.push_events(batch)
+        events = int(read.events.sum())
+        info.events += events
+        info.triples += int(read.triples.sum())
+        for rejects in read.rejects.values():
+            info.quarantined += len(rejects)
+            info.rejects.extend(rejects)
+        counts = Counts(read, self._late(read, first, self.session.stats.late - late))
+        info.late += int(counts.late.sum())
+        self._rate(info).add(events)
+        return counts
 
-    def _step(self, info: StreamInfo) -> None:
-        info.bodies += 1
-        self.counters["steps"] += 1
+    def note_key(self, key: str | None, answer: dict[str, Any]) -> None:
+        """Keeps the answer to a body with a key, for when it is sent again."""
+        if not key:
+            return
+        self._keys[key] = answer
+        while len(self._keys) > _KEYS:
+            self._keys.popitem(last=False)
+
+    def _late(self, read: Read, first: int, count: int) -> Ids:
+        """The late events of each message, of so many; `first` is the number of the first event."""
+        found = np.zeros(len(read), np.int64)
+        noted = self.session.late() if count else ()
+        if count and len(read) > 1:
+            events = np.array([one.event for one in noted], np.int64) - first
+            np.add.at(found, np.searchsorted(np.cumsum(read.events), events, side="right"), 1)
+        else:
+            found[:1] = count
+        return found
+
+    def _step(self, info: StreamInfo, bodies: int = 1) -> None:
+        info.bodies += bodies
+        self.counters["steps"] += bodies
 
     def _do_stream(self, operation: dict[str, Any], body: bytes) -> dict[str, Any]:
         info = self.stream_for(operation["name"])
@@ -163,6 +249,7 @@ class State:
             raise ConflictError(f"{len(readers):,} queries read this stream, such as {readers[0]}: drop them")
         self.session.release(info.name)
         del self.streams[info.name]
+        self._readers.pop(info.name, None)
         return {}
 
     def _do_advance(self, operation: dict[str, Any], body: bytes) -> dict[str, Any]:
@@ -179,6 +266,7 @@ class State:
         return {"graph": operation["graph"], "triples": count}
 
     def _do_register(self, operation: dict[str, Any], body: bytes) -> dict[str, Any]:
+        self._next_expiry = None
         asked = self.understood(operation)
         given = {name: operation.get(name) for name in ("stream", "schema", "rules", "start")}
         plan = self._plan_for(asked, operation["start"])
@@ -198,12 +286,14 @@ class State:
         return self.query_page(registered)
 
     def _do_renew(self, operation: dict[str, Any], body: bytes) -> dict[str, Any]:
+        self._next_expiry = None
         registered = self.query(operation["id"])
         registered.lease_ms = operation["lease_ms"] or registered.lease_ms
         registered.expires = operation["now"] + registered.lease_ms
         return lease_page(registered)
 
     def _do_drop(self, operation: dict[str, Any], body: bytes) -> dict[str, Any]:
+        self._next_expiry = None
         registered = self.query(operation["id"])
         registered.ended = operation["reason"]
         self.counters["expired"] += operation["reason"] == "expired"
@@ -316,7 +406,15 @@ class State:
     @property
     def next_expiry(self) -> int | None:
         """When the next lease ends, in milliseconds since the epoch."""
-        return min((one.expires for one in self.queries.values()), default=None)
+        if self._next_expiry is None and self.queries:
+            self._next_expiry = min(one.expires for one in self.queries.values())
+        return self._next_expiry
+
+    def extend_leases(self, until: Callable[[Registered], int]) -> None:
+        """Lets leases last at least as long as a function of their queries says."""
+        for registered in self.queries.values():
+            registered.expires = max(registered.expires, until(registered))
+        self._next_expiry = None
 
     def _rate(self, info: StreamInfo) -> Rate:
         if info.rate is None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Literal
 
-from fastapi import APIRouter, Query, Request, Response, WebSocket, WebSocketDisconnect
+from fastapi import APIRouter, Query, Request, Response, WebSocket
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,12 +15,11 @@ from thalweg.rdf.mapping import Mapping
 from thalweg.server.access import Reading, TheService, Writing, body_of, done, may_write, page, service_of
 from thalweg.server.auth import same_origin
 from thalweg.server.bodies import Framing, format_of_type, media_types
-from thalweg.server.errors import DeniedError, MediaTypeError, TooLargeError, status_of
+from thalweg.server.errors import DeniedError, MediaTypeError
+from thalweg.server.sockets import take_events
 from thalweg.server.state import shown_reject
 
 router = APIRouter()
-_AHEAD = 1024
-"""Messages of a WebSocket that wait for their answers."""
 _BODY = {
     "requestBody": {
         "required": True,
@@ -157,40 +155,7 @@ async def push_events(socket: WebSocket, name: str) -> None:
         denied = isinstance(error, DeniedError)
         await socket.close(4403 if denied else 4400, str(error)[:120])
         return
-    await socket.accept()
-    waiting: asyncio.Queue[asyncio.Future[dict[str, Any]] | ThalwegError] = asyncio.Queue(_AHEAD)
-    answering = asyncio.create_task(_answer(socket, waiting))
-    try:
-        while (message := await socket.receive())["type"] != "websocket.disconnect":
-            data = message.get("bytes")
-            if data is None:
-                data = (message.get("text") or "").encode()
-            try:
-                if len(data) > service.limits.body:
-                    raise TooLargeError(f"a message has at most {service.limits.body:,} bytes")
-                await waiting.put(asyncio.wrap_future(service.events(dict(operation), data)))
-            except ThalwegError as error:
-                await waiting.put(error)
-    finally:
-        answering.cancel()
-
-
-async def _answer(
-    socket: WebSocket, waiting: asyncio.Queue[asyncio.Future[dict[str, Any]] | ThalwegError]
-) -> None:
-    """Answers messages in their order, while others are taken."""
-    while True:
-        found = await waiting.get()
-        try:
-            if isinstance(found, ThalwegError):
-                raise found
-            answer = await found
-        except ThalwegError as error:
-            answer = {"error": error.reason, "status": status_of(error), "line": error.line}
-        try:
-            await socket.send_json(answer)
-        except (RuntimeError, WebSocketDisconnect):
-            return
+    await take_events(socket, service, operation)
 
 
 @router.put("/static", dependencies=Writing, tags=["static data"], openapi_extra=_BODY)
