@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.server.serving import ALL, PAIRS, Clock, Served, serving, triple
+from tests.server.serving import ALL, PAIRS, Clock, S, Served, serving, triple
+from thalweg.engine import Session
 from thalweg.errors import UsageError
 from thalweg.server.log import DamagedLogError, DiskError, Folder, Log
 from thalweg.server.service import Service
@@ -218,3 +221,139 @@ def test_a_record_that_is_damaged_in_the_middle_is_refused(tmp_path: Path) -> No
     (tmp_path / "log").write_bytes(data)
     with pytest.raises(DamagedLogError, match="damaged"):
         list(Log(tmp_path / "log").records())
+
+
+def poisoned(monkeypatch: pytest.MonkeyPatch, *terms: str) -> None:
+    """An engine with an error: it breaks in the middle of a push with some term."""
+    push = Session.push_events
+
+    def broken(self: Session, batch: Any) -> None:
+        texts = self.arena.texts(batch.rows.o)
+        push(self, batch)
+        if any(f"<http://ex/{term}>" in texts for term in terms):
+            raise ZeroDivisionError("an error of the engine")
+
+    monkeypatch.setattr(Session, "push_events", broken)
+
+
+def test_an_operation_that_breaks_the_engine_is_set_aside_and_the_server_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poisoned(monkeypatch, "poison", "venom")
+    with serving(tmp_path / "a") as served:
+        client = served.client
+        id = client.register(ALL).json["id"]
+        client.post(triple(1, "o"), at=1)
+        subscribed = client.events(id, after=0)
+        assert json.loads(next(subscribed)["data"])["bindings"]["a"] == "<http://ex/1>"
+        hold = threading.Event()
+        looked = served.service.look(lambda state: hold.wait(30))
+        operation = {"stream": S, "per_event": None}
+        bodies = [(2, "o"), ("x", "poison"), (3, "o"), ("y", "venom"), (4, "o")]
+        found = [
+            # Other formats are not taken together with those before them.
+            served.service.events(
+                {**operation, "at": 2000 + k, "format": ("nt", "turtle")[k % 2]}, triple(*body).encode()
+            )
+            for k, body in enumerate(bodies)
+        ]
+        hold.set()
+        looked.result(30)
+        errors = [one.exception(30) for one in found]
+        assert [error is None for error in errors] == [True, False, True, False, True]
+        assert "ZeroDivisionError" in str(errors[1])
+        assert [event["event"] for event in subscribed] == ["end"]
+        assert client.post(triple(5, "o"), at=5).status == 200
+        broken = client.post(triple("z", "poison"), at=6)
+        assert (broken.status, "ZeroDivisionError" in broken.json["error"]) == (500, True)
+        assert client.post(triple(7, "o"), at=7).status == 200
+        rows = client.results(id)
+        assert [row["bindings"]["a"] for row in rows] == [f"<http://ex/{n}>" for n in (1, 2, 3, 4, 5, 7)]
+        assert [row["id"] for row in rows] == list(range(1, 7))
+        assert served.service.healthy is None
+        kept = sorted((tmp_path / "a").glob("failed-*"))
+        assert [b"poison" in one.read_bytes() for one in kept] == [True, False, True]
+        copy = crashed(served, tmp_path / "b")
+    monkeypatch.undo()  # what was set aside stays so
+    with serving(copy) as again:
+        assert again.client.results(id) == rows
+
+
+def test_an_operation_of_the_log_that_breaks_the_engine_does_not_keep_the_server_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path / "a") as served:
+        id = served.client.register(ALL).json["id"]
+        for n, o in ((1, "o"), (2, "poison"), (3, "o")):
+            assert served.client.post(triple(n, o), at=n).status == 200
+        rows = served.client.results(id)
+        copy = crashed(served, tmp_path / "b")
+    poisoned(monkeypatch, "poison")
+    for _ in range(2):
+        with serving(copy) as again:
+            # What subscribers have seen stays; the content does not have the event.
+            assert again.client.results(id) == rows
+            answer = again.client("GET", f"/queries/{id}/answer").json["rows"]
+            assert {row["a"] for row in answer} == {"<http://ex/1>", "<http://ex/3>"}
+            (kept,) = copy.glob("failed-*")
+            assert kept.read_text() == triple(2, "poison")
+
+
+def test_a_query_that_breaks_the_engine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register = Session.register
+
+    def broken(self: Session, text: Any, **given: Any) -> Any:
+        found = register(self, text, **given)
+        if "rare" in found.query.text:
+            raise ZeroDivisionError("an error of the engine")
+        return found
+
+    monkeypatch.setattr(Session, "register", broken)
+    with serving(tmp_path) as served:
+        client = served.client
+        id = client.register(ALL).json["id"]
+        assert client.register(ALL.replace("/p>", "/rare>")).status == 500
+        assert client("GET", "/queries").json["count"] == len(served.state.session.queries) == 1
+        client.post(triple(1, "o"), at=1)
+        assert len(client.results(id)) == 1
+
+
+def test_a_snapshot_that_fails_after_it_has_its_name_ends_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def failing(file: int) -> None:
+        if any((tmp_path / "a").glob("snapshot-*[0-9]")):
+            raise OSError(errno.EIO, "Input/output error")
+        fsync(file)
+
+    with serving(tmp_path / "a") as served:
+        id = served.client.register(ALL).json["id"]
+        served.client.post(triple(1, "o"), at=1)
+        monkeypatch.setattr("thalweg.server.log.os.fsync", failing)
+        served.service.look(lambda state: served.service._snapshot()).result()
+        monkeypatch.undo()
+        # It would go to a log that the next start does not read.
+        assert served.client.post(triple(2, "o"), at=2).status == 503
+        copy = crashed(served, tmp_path / "b")
+    with serving(copy) as again:
+        assert len(again.client.results(id)) == 1
+
+
+def test_an_error_in_a_snapshot_does_not_end_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Session, **_: Any) -> bytes:
+        raise ZeroDivisionError("an error of the engine")
+
+    monkeypatch.setattr(Session, "save", broken)
+    with serving(tmp_path / "a", snapshot_bytes=100) as served:
+        id = served.client.register(ALL).json["id"]
+        for n in range(3):
+            assert served.client.post(triple(n, "o"), at=n).status == 200
+        rows = served.client.results(id)
+        copy = crashed(served, tmp_path / "b")
+    monkeypatch.undo()
+    with serving(copy) as again:
+        assert again.client.results(id) == rows

@@ -545,7 +545,7 @@ class Service:
         """Marks an operation of the log as one that is not carried out; its body is kept in a file of its own."""
         reason = f"the engine cannot carry this out: {error!r:.500}"
         logger.critical("operation set aside", extra={"place": place, "reason": reason}, exc_info=error)
-        self.folder.keep(f"failed-{self.folder.number:08d}-{place}", body)
+        self.folder.keep(f"failed-{self.folder.number:08d}-{place:08d}", body)
         record = {"kind": "void", "place": place, "reason": reason}
         self.folder.log.append([json.dumps(record).encode() + b"\n"])
         self.counters["set_aside"] += 1
