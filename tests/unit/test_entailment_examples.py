@@ -88,6 +88,18 @@ def test_a_transitive_property_makes_chains_that_go_with_their_links():
 PARTS = ":part a owl:TransitiveProperty ; owl:inverseOf :whole ; rdfs:range :Part . :piece rdfs:subPropertyOf :part ."
 
 
+@pytest.mark.parametrize("body", ["?x :p ?y", "?x :p+ ?y", "?x :p :B"])
+def test_a_literal_is_on_the_way_of_a_chain_and_never_its_first_term(body):
+    session = tw.Session()
+    schema = "@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> . "
+    schema += "rdf:type rdfs:subPropertyOf :p . :p a owl:TransitiveProperty . :r rdfs:range :B ."
+    query = asked(session, body, schema, rules="default,transitive")
+    push(session, 1, ":x :r 5 .")
+    assert told(query) == []  # 5 a :B, so 5 :p :B, in generalised RDF
+    push(session, 2, ":z :p 5 .")
+    assert (2, "+", ("z",) if body == "?x :p :B" else ("z", "B")) in told(query)
+
+
 def test_chains_lead_over_streamed_and_static_triples_and_follow_deletes_and_reloads():
     session = tw.Session()
     session.load("PREFIX : <http://ex/> :b :part :c . :c :piece :d .")

@@ -44,7 +44,7 @@ def with_chains(root: Node, schema: Schema) -> Node:
                 plain.append(pattern)
                 continue
             made += 1
-            chains.append(_closure(pattern, made, swapped=schema.swaps_to(pattern.constants[1])))
+            chains.append(_closure(pattern, made, turned=schema.turns_objects(pattern.constants[1])))
         if not chains:
             return node
         parts: list[Node] = [*([Bgp(tuple(plain))] if plain else []), *chains]
@@ -74,7 +74,7 @@ def _is_chain(pattern: Pattern, schema: Schema, reached: dict[str, frozenset[str
     return False
 
 
-def _closure(pattern: Pattern, number: int, *, swapped: bool) -> Node:
+def _closure(pattern: Pattern, number: int, *, turned: bool) -> Node:
     start, end = Var(f"_:/chain{number}"), Var(f"_:/chain{number}-end")
     step = Bgp((Pattern(start, pattern.p, end, pattern.source, pattern.line, pattern.column),))
     other = (
@@ -86,7 +86,7 @@ def _closure(pattern: Pattern, number: int, *, swapped: bool) -> Node:
         assert isinstance(other, Var)
         same = Call("SAMETERM", (Variable(pattern.s.name), Variable(other.name)))
         found = Filter(found, same)
-    if swapped and isinstance(pattern.s, Var):
+    if turned and isinstance(pattern.s, Var):
         # A literal is a subject on the way, and not in an answer.
         found = Filter(found, Call("NOT", (Call("ISLITERAL", (Variable(pattern.s.name),)),)))
     return found

@@ -121,9 +121,15 @@ class Schema:
         """The properties that the triples of a property lead to, beside itself."""
         return frozenset(q for q, _ in self._led_to(p)) - {p}
 
-    def swaps_to(self, p: str | None) -> bool:
-        """Whether some property leads to a property with its ends swapped."""
-        return any((p, True) in self._led_to(q) for q in self.links)
+    def turns_objects(self, p: str | None) -> bool:
+        """Whether the object of some triple, which may be a literal, can be the subject of a derived triple of p.
+
+        Properties lead to p with their ends swapped, or rdf:type does, which ranges give to objects.
+        """
+        if any((p, True) in self._led_to(q) for q in self.links):
+            return True
+        has_classes = any(link.kind in (SUBJECT, OBJECT) for found in self.links.values() for link in found)
+        return has_classes and (p, False) in self._led_to(TYPE)
 
     def _led_to(self, p: str) -> set[tuple[str, bool]]:
         found, pending = {(p, False)}, [(p, False)]
