@@ -44,7 +44,8 @@ def test_a_query_is_asked_in_each_way_of_the_protocol(content: Served) -> None:
         assert answer.headers["content-type"] == "application/sparql-results+json"
         rows = [{"o": row["o"]["value"]} for row in answer.json["results"]["bindings"]]
         assert sorted(rows, key=str) == expected
-    assert client("GET", "/sparql").status == 400
+    assert client("POST", "/sparql", "", form).status == 400
+    assert client("GET", f"/sparql?update={quote(ASK)}").status == 400
     assert client("GET", f"/sparql?query={quote(ASK)}&query={quote(ASK)}").status == 400
     assert client("POST", "/sparql", ASK, "text/plain").status == 415
     wrong = client("GET", f"/sparql?query={quote('SELECT * WHERE {')}")
@@ -88,6 +89,16 @@ def test_updates_are_events(content: Served) -> None:
     form = urlencode({"update": "INSERT DATA { <http://ex/a> <http://ex/p> 1 }", "stream": S})
     assert content.client("POST", "/sparql", form, "application/x-www-form-urlencoded").status == 204
     assert content.client("POST", "/sparql", text, "application/sparql-update").status == 400
+    named = "INSERT DATA { GRAPH <http://ex/s> { <http://ex/a> <http://ex/p> 7 } }"
+    assert content.client("POST", "/sparql", named, "application/sparql-update").status == 204
+    assert {"o": "7"} in asked(content, ASK)
+    two = "INSERT DATA { GRAPH <http://ex/s> { <http://ex/a> <http://ex/p> 8 } GRAPH <http://ex/t> { <a:> <b:> 1 } }"
+    assert content.client("POST", "/sparql", two, "application/sparql-update").status == 400
+    other = content.client("POST", f"/sparql?{more}", two, "application/sparql-update")
+    assert (other.status, "apart" in other.json["error"]) == (400, True)
+    unknown = "INSERT DATA { GRAPH <http://ex/unknown> { <http://ex/a> <http://ex/p> 7 } }"
+    assert content.client("POST", "/sparql", unknown, "application/sparql-update").status == 404
+    assert {"o": "8"} not in asked(content, ASK)
     for wrong in ("INSERT { ?s ?p ?o } WHERE { ?s ?p ?o }", "CLEAR ALL", "nonsense"):
         assert content.client("POST", f"/sparql?{more}", wrong, "application/sparql-update").status == 400
     nobody = content.other(None)

@@ -45,6 +45,12 @@ def serve(
     max_rate: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Most events a second [no limit].")
     ] = None,
+    ask_seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.001, help="Longest time of a SPARQL query.")
+    ] = 30.0,
+    ask_memory: Annotated[
+        int, typer.Option(metavar="BYTES", min=1 << 20, help="Most memory of a SPARQL query.")
+    ] = 1 << 30,
     snapshot_bytes: Annotated[
         int, typer.Option(metavar="BYTES", min=1, help="Write a snapshot when the log has so many bytes.")
     ] = 64 << 20,
@@ -84,7 +90,9 @@ def serve(
             port,
             tokens,
             Settings(lateness, buffer, threads),
-            Limits(max_body, max_queries, max_memory, max_rate),
+            Limits(
+                max_body, max_queries, max_memory, max_rate, ask_seconds=ask_seconds, ask_memory=ask_memory
+            ),
             snapshot_bytes,
         )
     )

@@ -24,6 +24,7 @@ from thalweg.operators.views import View
 from thalweg.options import LIMITS, OnError, OnPartialMatches, OnPending, RunOptions, Strategy
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import NO_TIME, Reject
+from thalweg.rdf.events import Rows
 from thalweg.rdf.formats import BlankNodes, Reader
 from thalweg.rdf.prune import Prune
 from thalweg.side_outputs import SideOutputs
@@ -154,9 +155,9 @@ class SessionBase:
         """The streams whose events are kept."""
         return list(self._retained)
 
-    def retained_content(self, stream: str) -> Ints:
-        """What is kept of a stream as a dynamic graph: the triples that were inserted and not deleted since."""
-        return self._retained[stream].content()
+    def retained_rows(self, stream: str) -> list[Rows]:
+        """The rows that are kept of a stream, in the order in which they came; they do not change any more."""
+        return self._retained[stream].rows()
 
     def is_derived(self, stream: str) -> bool:
         """Whether a query of the session makes the stream."""

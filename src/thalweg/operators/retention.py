@@ -43,18 +43,6 @@ class Retained:
         """The rows that are kept."""
         return [self._current(rows) for rows, _ in self._parts]
 
-    def content(self) -> Ints:
-        """The triples that are there at the end: by time, and at one time deletes come before inserts."""
-        rows = Rows.concat(self.rows())
-        if not len(rows):
-            return np.empty((0, 3), np.int64)
-        order = np.lexsort((rows.op, rows.time, rows.o, rows.p, rows.s))
-        s, p, o, op = (column[order] for column in (rows.s, rows.p, rows.o, rows.op))
-        last = np.ones(len(order), np.bool_)
-        last[:-1] = (s[1:] != s[:-1]) | (p[1:] != p[:-1]) | (o[1:] != o[:-1])
-        kept = last & (op > 0) & (s != 0)
-        return np.stack([s[kept], p[kept], o[kept]], axis=1)
-
     def _current(self, rows: Rows) -> Rows:
         late = rows.time > self._limit
         return rows if late.all() else rows[late]
@@ -83,6 +71,19 @@ class Retained:
         retained._limit = state["limit"]
         retained._parts = [_with_middle(Rows(*columns)) for columns in state["parts"] if len(columns[0])]
         return retained
+
+
+def triples_of(parts: list[Rows]) -> Ints:
+    """The triples that rows leave, each once: by time, and at one time deletes come before inserts."""
+    rows = Rows.concat(parts)
+    if not len(rows):
+        return np.empty((0, 3), np.int64)
+    order = np.lexsort((rows.op, rows.time, rows.o, rows.p, rows.s))
+    s, p, o, op = (column[order] for column in (rows.s, rows.p, rows.o, rows.op))
+    last = np.ones(len(order), np.bool_)
+    last[:-1] = (s[1:] != s[:-1]) | (p[1:] != p[:-1]) | (o[1:] != o[:-1])
+    kept = last & (op > 0) & (s != 0)
+    return np.stack([s[kept], p[kept], o[kept]], axis=1)
 
 
 def _with_middle(rows: Rows) -> tuple[Rows, int]:

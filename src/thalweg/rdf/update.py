@@ -45,7 +45,7 @@ _OPS = {"INSERT": 1, "DELETE": -1}
 
 
 @dataclass(frozen=True)
-class _Operation:
+class DataOperation:
     """An operation: its op, its data as TriG, and where it begins."""
 
     op: int
@@ -109,7 +109,7 @@ class UpdateReader(OverReader):
         def refuse(at: int, reason: str) -> None:
             rejects.append(Reject(self.source, *places.of(at), reason, text[at : at + SHOWN]))
 
-        operations = list(_operations(text, refuse))
+        operations = list(operations_of(text, refuse))
         sources = [f"{one.start} {self.source}" for one in operations]
         found = self._data.read_texts([one.data.encode() for one in operations], sources)
         for reject in found.chunk.rejects:
@@ -168,7 +168,7 @@ class _Tokens:
             self.next()
 
 
-def _operations(text: str, refuse: Callable[[int, str], None]) -> Iterator[_Operation]:
+def operations_of(text: str, refuse: Callable[[int, str], None]) -> Iterator[DataOperation]:
     """The operations on data of a request; `refuse` is told where others begin."""
     tokens = _Tokens(text)
     prologue = ""
@@ -198,7 +198,7 @@ def _operations(text: str, refuse: Callable[[int, str], None]) -> Iterator[_Oper
             continue
         tokens.next()
         try:
-            yield _Operation(_OPS[keyword], prologue + _quads(tokens, delete=keyword == "DELETE"), start)
+            yield DataOperation(_OPS[keyword], prologue + _quads(tokens, delete=keyword == "DELETE"), start)
         except ValueError as wrong:
             refuse(start, str(wrong))
             tokens.skip_operation()

@@ -17,7 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from thalweg.errors import ThalwegError
 from thalweg.server import operations, queries, results, sparql, streams
 from thalweg.server.auth import Tokens
+from thalweg.server.content import Content
 from thalweg.server.errors import DeniedError, TooMuchError, status_of
+from thalweg.server.helpers import Bounds
 from thalweg.server.registry import Plan
 from thalweg.server.service import Service
 
@@ -36,6 +38,9 @@ def application(service: Service, tokens: Tokens) -> FastAPI:
     )
     app.state.service, app.state.tokens = service, tokens
     app.state.closing = asyncio.Event()
+    limits = service.limits
+    app.state.bounds = Bounds(limits.ask_seconds, limits.ask_memory, limits.ask_bytes)
+    app.state.content, app.state.questions = Content(service, app.state.bounds), 0
     for module in (streams, queries, results, sparql, operations):
         app.include_router(module.router)
     app.add_exception_handler(ThalwegError, _refused)

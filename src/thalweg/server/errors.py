@@ -49,6 +49,10 @@ class NotAcceptableError(UsageError):
     """No content type that the client accepts."""
 
 
+class OverloadedError(ThalwegError):
+    """A question that takes more time or memory than it may."""
+
+
 class ClosedError(ThalwegError):
     """The server ends."""
 
@@ -66,6 +70,7 @@ _STATUS: tuple[tuple[type[ThalwegError], int], ...] = (
     (MediaTypeError, 415),
     (NotAcceptableError, 406),
     (DiskError, 503),
+    (OverloadedError, 503),
     (ClosedError, 503),
     (QueryError, 400),
     (UsageError, 400),

@@ -159,6 +159,7 @@ class Running:
         try:
             await self.server.serve(sockets=[self.socket])
         finally:
+            await asyncio.to_thread(self.app.state.content.close)
             await asyncio.to_thread(self.service.close)
 
     def stop(self) -> None:

@@ -53,6 +53,12 @@ class Limits:
     lease_ms: int = 7 * 24 * 3_600_000
     body_seconds: float = 30.0
     """How long a body may take to come, and one more second for each 64 KiB of it."""
+    ask_seconds: float = 30.0
+    """How long a SPARQL query may take."""
+    ask_memory: int = 1 << 30
+    """Bytes that its evaluation may take beside the content."""
+    ask_bytes: int = 256 << 20
+    """Bytes of its answer."""
 
 
 class Service:

@@ -1,44 +1,34 @@
-"""Routes of asking: the SPARQL 1.1 Protocol and the reads of the Graph Store Protocol over the current content.
+"""Routes of asking: the SPARQL 1.1 Protocol and the reads of the Graph Store Protocol.
 
-The content is a dataset: each retained stream and each window of a query is a named graph, static graphs have their
-names, and the default graph is what is retained of all streams, with the static default graph.
+`/sparql` and `/graphs` are about the current content (see `thalweg.server.content`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
-import numpy as np
-import pyoxigraph as ox
 from fastapi import APIRouter, Request, Response
 
 from thalweg.arguments import time_of
 from thalweg.errors import QueryError, UsageError
-from thalweg.operators.sequences import SequenceSet
 from thalweg.server.access import Reading, TheService, body_of, done, may_write
+from thalweg.server.content import Content
+from thalweg.server.describing import description
 from thalweg.server.errors import MediaTypeError, NotAcceptableError, TooMuchError, UnknownError
+from thalweg.server.negotiation import GRAPHS, SOLUTIONS, negotiated
 from thalweg.server.service import Service
-from thalweg.server.state import State
+from thalweg.server.updates import stream_of_update
 from thalweg.store.asking import as_query_error
 
 router = APIRouter(tags=["asking"])
-_SOLUTIONS = {
-    "application/sparql-results+json": ox.QueryResultsFormat.JSON,
-    "application/json": ox.QueryResultsFormat.JSON,
-    "application/sparql-results+xml": ox.QueryResultsFormat.XML,
-    "text/csv": ox.QueryResultsFormat.CSV,
-    "text/tab-separated-values": ox.QueryResultsFormat.TSV,
-}
-_GRAPHS = {
-    "application/n-triples": ox.RdfFormat.N_TRIPLES,
-    "text/turtle": ox.RdfFormat.TURTLE,
-    "application/rdf+xml": ox.RdfFormat.RDF_XML,
-}
+_FORM = "application/x-www-form-urlencoded"
+_QUERY = "application/sparql-query"
+_UPDATE = "application/sparql-update"
 # What may hide a word: strings, IRIs, comments; names with a prefix are no words.
 _HIDDEN = re.compile(
     r'"""(?:"{0,2}(?:[^"\\]|\\.))*"""|\'\'\'(?:\'{0,2}(?:[^\'\\]|\\.))*\'\'\'|"(?:[^"\\\r\n]|\\.)*"'
@@ -46,206 +36,196 @@ _HIDDEN = re.compile(
     re.DOTALL,
 )
 _SERVICE = re.compile(r"\bservice\b", re.IGNORECASE)
+_NAMED = re.compile(r"\b(graph|from)\b|\\u", re.IGNORECASE)
 _AT_ONCE = 4
 
-
-class Content:
-    """The content of a service as a store, made anew when it is asked after a change."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._lock = threading.Lock()
-        self._version: object = None
-        self._store = ox.Store()
-        self.running = 0
-
-    def store(self) -> ox.Store:
-        """The store of the present content; called by threads that may wait."""
-        with self._lock:
-            known = self._version
-            version, graphs = self._service.look(lambda state: _export(state, known)).result()
-            if graphs is not None:
-                store = ox.Store()
-                for name, lines in graphs:
-                    graph = None if name is None else ox.NamedNode(name)
-                    store.bulk_load(lines, ox.RdfFormat.N_TRIPLES, to_graph=graph)
-                self._store, self._version = store, version
-            return self._store
-
-
-def _export(state: State, known: object) -> tuple[object, list[tuple[str | None, bytes]] | None]:
-    """The graphs of the content as N-Triples, and their version; None where it is the known one."""
-    counters = state.counters
-    version = (
-        counters["steps"],
-        counters["loads"],
-        tuple(state.plans),
-        tuple(state.session.retained_streams),
-    )
-    if version == known:
-        return version, None
-    session = state.session
-    graphs: list[tuple[str | None, bytes]] = []
-    for stream in session.retained_streams:
-        lines = _lines(session.arena, session.retained_content(stream))
-        graphs += [(stream, lines), (None, lines)]
-    for name, rows in session.static_content():
-        graphs.append((name or None, _lines(session.arena, rows)))
-    for plan in state.plans.values():
-        query = plan.query
-        if (
-            query.query.per_event
-            or query.query.sequence is not None
-            or isinstance(query.streamset, SequenceSet)
-        ):
-            continue
-        query.streamset.catch_up()
-        contents = query.streamset.content(query.view, session.arena.intern)
-        for number, rows in enumerate(contents):
-            lines = _lines(session.arena, rows)
-            graphs += [(window_name(id, number), lines) for id in plan.users]
-    return version, graphs
-
-
-def window_name(id: str, number: int) -> str:
-    """The graph of a query's window: windows are numbered from 0 in the order of the query's text."""
-    return f"urn:thalweg:window:{id}:{number}"
-
-
-def _lines(arena: Any, rows: np.ndarray) -> bytes:
-    if not len(rows):
-        return b""
-    texts = arena.texts(rows.reshape(-1))
-    return "".join(f"{texts[k]} {texts[k + 1]} {texts[k + 2]} .\n" for k in range(0, len(texts), 3)).encode()
+Given = dict[str, list[str]]
+Found = tuple[dict[str, Any], bytes]
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A query of the protocol."""
+class Asked:
+    """A query of the protocol, and the media types that its answer may have."""
 
     text: str
-    default: tuple[str, ...]
+    base: str
+    default: tuple[str, ...] | None
+    """The graphs of the request's dataset; None where the request has none."""
     named: tuple[str, ...]
+    accept: str
+    given: Given
+
+    @property
+    def words(self) -> str:
+        """The text without what may hide a word."""
+        return _HIDDEN.sub(" ", self.text)
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """The question for a helper process."""
+        return {
+            "kind": "ask",
+            "text": self.text,
+            "base": self.base,
+            "default": self.default,
+            "named": self.named,
+            "solutions_type": negotiated(self.accept, SOLUTIONS),
+            "graph_type": negotiated(self.accept, GRAPHS),
+        }
 
 
 def content_of(request: Request) -> Content:
     """The content of a request's service."""
-    if not hasattr(request.app.state, "content"):
-        request.app.state.content = Content(request.app.state.service)
     found: Content = request.app.state.content
     return found
 
 
 @router.get("/sparql", dependencies=Reading)
-async def get_sparql(request: Request) -> Response:
-    """A SPARQL query in the parameter `query` (SPARQL 1.1 Protocol)."""
-    return await _ask(request, _asked(parse_qs(request.url.query, keep_blank_values=True)))
+async def get_sparql(request: Request, service: TheService) -> Response:
+    """A SPARQL query in the parameter `query` (SPARQL 1.1 Protocol); without one, the service description."""
+    given = parameters(request.url.query)
+    if "query" not in given and "update" not in given:
+        return await described(request, lambda state: _graph_names(state), service)
+    content = content_of(request)
+    return await answered(request, asked(request, given), lambda one: _about_content(content, one))
 
 
 @router.post("/sparql", dependencies=Reading)
 async def post_sparql(request: Request, service: TheService) -> Response:
-    """A SPARQL query or update, as a form or as the body; updates need the parameter `stream` and a write token."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    given = parse_qs(request.url.query, keep_blank_values=True)
-    if kind in ("application/sparql-update", "application/x-www-form-urlencoded", "application/sparql-query"):
-        body = await body_of(request, service.limits)
-        try:
-            text = body.decode("utf-8")
-        except UnicodeDecodeError:
-            raise UsageError("the body is not in UTF-8") from None
-        if kind == "application/x-www-form-urlencoded":
-            form = parse_qs(text, keep_blank_values=True)
-            given |= form
-            if "update" in form:
-                return await _update(request, service, _one(form, "update"), given)
-            return await _ask(request, _asked(given))
-        if kind == "application/sparql-update":
-            return await _update(request, service, text, given)
-        return await _ask(request, _asked(given | {"query": [text]}))
-    raise MediaTypeError(
-        "the content type is application/sparql-query, application/sparql-update or "
-        "application/x-www-form-urlencoded"
-    )
+    """A SPARQL query or update, as a form or as the body; updates need a write token."""
+    text, given = await posted(request, service)
+    if text is not None:
+        return await _update(request, service, text, given)
+    content = content_of(request)
+    return await answered(request, asked(request, given), lambda one: _about_content(content, one))
 
 
-def _one(given: dict[str, list[str]], name: str) -> str:
+def _about_content(content: Content, asked: Asked) -> Found:
+    windows = asked.default is not None or bool(_NAMED.search(asked.words))
+    return content.ask(asked.head, windows=windows)
+
+
+# What the endpoints have in common
+
+
+def parameters(text: str) -> Given:
+    """The parameters of a query string or a form."""
+    try:
+        return parse_qs(text, keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        raise UsageError("the parameters are not in UTF-8") from None
+
+
+async def posted(request: Request, service: Service) -> tuple[str | None, Given]:
+    """The update of a request's body, if it has one, and the parameters; a query is one of these."""
+    kind, _, rest = request.headers.get("content-type", "").partition(";")
+    kind = kind.strip().lower()
+    if kind not in (_FORM, _QUERY, _UPDATE):
+        raise MediaTypeError(f"the content type is {_QUERY}, {_UPDATE} or {_FORM}")
+    charset = re.search(r'charset\s*=\s*"?([^";\s]+)', rest, re.IGNORECASE)
+    if charset is not None and charset[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+        raise MediaTypeError(f"the body is in UTF-8, not in {charset[1][:40]}")
+    given = parameters(request.url.query)
+    try:
+        text = (await body_of(request, service.limits)).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError("the body is not in UTF-8") from None
+    if kind == _UPDATE:
+        return text, given
+    if kind == _QUERY:
+        if "query" in given:
+            raise UsageError("the query is the body, and a parameter, too: give it once")
+        return None, given | {"query": [text]}
+    for name, values in parameters(text).items():
+        given[name] = given.get(name, []) + values
+    if "update" in given and "query" in given:
+        raise UsageError("a request has a query or an update, not both")
+    return (one(given, "update") if "update" in given else None), given
+
+
+def one(given: Given, name: str) -> str:
+    """The value of a parameter that is given once."""
     found = given.get(name, [])
     if len(found) != 1:
         raise UsageError(f"the parameter {name} is given {'twice' if found else 'not at all'}: give it once")
     return found[0]
 
 
-def _asked(given: dict[str, list[str]]) -> _Asked:
-    default = tuple(given.get("default-graph-uri", ()))
-    return _Asked(_one(given, "query"), default, tuple(given.get("named-graph-uri", ())))
+def asked(request: Request, given: Given) -> Asked:
+    """The query of a request."""
+    if "update" in given:
+        raise UsageError("an update is sent by POST")
+    default, named = given.get("default-graph-uri"), given.get("named-graph-uri")
+    has_dataset = default is not None or named is not None
+    return Asked(
+        one(given, "query"),
+        base_of(request),
+        tuple(default or ()) if has_dataset else None,
+        tuple(named or ()),
+        request.headers.get("accept", "*/*"),
+        given,
+    )
 
 
-async def _update(request: Request, service: Service, text: str, given: dict[str, list[str]]) -> Response:
+def base_of(request: Request) -> str:
+    """The address of an endpoint: relative IRIs are relative to it."""
+    return str(request.url.replace(query="", fragment=""))
+
+
+async def answered(request: Request, question: Asked, ask: Callable[[Asked], Found]) -> Response:
+    """The answer of a query; `ask` is called in a thread."""
+    if _SERVICE.search(question.words):
+        raise QueryError("SERVICE is refused: this server asks no others")
+    about, data = await at_once(request, lambda: ask(question))
+    if about["status"] == "refused":
+        raise as_query_error(question.text, about["message"])
+    if about["status"] == "unacceptable":
+        raise unacceptable(question.accept, GRAPHS if about["graph"] else SOLUTIONS)
+    return Response(data, media_type=about["type"])
+
+
+async def at_once(request: Request, ask: Callable[[], Found]) -> Found:
+    """An answer, unless too many others are being made."""
+    state = request.app.state
+    if state.questions >= _AT_ONCE:
+        raise TooMuchError(f"{_AT_ONCE} queries are being answered: ask again later")
+    state.questions += 1
+    try:
+        return await asyncio.to_thread(ask)
+    finally:
+        state.questions -= 1
+
+
+def unacceptable(accept: str, offered: tuple[str, ...]) -> NotAcceptableError:
+    """The error of a client that accepts nothing of what is offered."""
+    return NotAcceptableError(f"there is {', '.join(offered)}, and not {accept[:80]!r}")
+
+
+async def described(request: Request, names: Callable[[Any], list[str]], service: Service) -> Response:
+    """The service description of an endpoint."""
+    accept = request.headers.get("accept", "*/*")
+    media = negotiated(accept, ("text/turtle", *GRAPHS))
+    if media is None:
+        raise unacceptable(accept, GRAPHS)
+    graphs = await done(service.look(names))
+    return Response(description(base_of(request), graphs, media), media_type=media)
+
+
+def _graph_names(state: Any) -> list[str]:
+    session = state.session
+    return list(dict.fromkeys([*session.retained_streams, *filter(None, session.static_graphs)]))
+
+
+async def _update(request: Request, service: Service, text: str, given: Given) -> Response:
     may_write(request)
     if "using-graph-uri" in given or "using-named-graph-uri" in given:
         raise UsageError("data are inserted and deleted as events: there is no dataset to use")
-    operation: dict[str, Any] = {"stream": _one(given, "stream"), "format": "ru", "strict": True}
+    stream = stream_of_update(text, one(given, "stream") if "stream" in given else None)
+    operation: dict[str, Any] = {"stream": stream, "format": "ru", "strict": True}
     if "at" in given:
-        operation["at"] = time_of(_one(given, "at"))
+        operation["at"] = time_of(one(given, "at"))
     await done(service.events(operation, text.encode()))
     return Response(status_code=204)
-
-
-async def _ask(request: Request, asked: _Asked) -> Response:
-    if _SERVICE.search(_HIDDEN.sub(" ", asked.text)):
-        raise QueryError("SERVICE is refused: this server asks no others")
-    content = content_of(request)
-    if content.running >= _AT_ONCE:
-        raise TooMuchError(f"{_AT_ONCE} queries are being answered: ask again later")
-    content.running += 1
-    try:
-        data, kind = await asyncio.to_thread(_answer, content, asked, request.headers.get("accept", "*/*"))
-    finally:
-        content.running -= 1
-    return Response(data, media_type=kind)
-
-
-def _answer(content: Content, asked: _Asked, accept: str) -> tuple[bytes, str]:
-    given: dict[str, Any] = {}
-    try:
-        if asked.default:
-            given["default_graph"] = [ox.NamedNode(name) for name in asked.default]
-        if asked.named:
-            given["named_graphs"] = [ox.NamedNode(name) for name in asked.named]
-        found = content.store().query(asked.text, **given)
-    except (SyntaxError, ValueError) as error:
-        raise as_query_error(asked.text, str(error)) from None
-    kind, format = negotiated(accept, _GRAPHS if isinstance(found, ox.QueryTriples) else _SOLUTIONS)
-    if isinstance(found, ox.QueryBoolean) and kind.startswith("text/"):
-        kind, format = "application/sparql-results+json", ox.QueryResultsFormat.JSON
-    return found.serialize(format=format) or b"", kind  # type: ignore[arg-type]
-
-
-def negotiated(accept: str, offered: dict[str, Any]) -> tuple[str, Any]:
-    """The content type that a client likes best of those that are offered, and its format.
-
-    >>> negotiated("text/csv;q=0.5, text/html", {"application/json": 1, "text/csv": 2})
-    ('text/csv', 2)
-    """
-    wishes: list[tuple[float, str]] = []
-    for part in accept.split(",") if accept.strip() else ["*/*"]:
-        kind, *parameters = (piece.strip() for piece in part.split(";"))
-        quality = next((one[2:] for one in parameters if one.startswith("q=")), "1")
-        try:
-            wishes.append((float(quality), kind.lower()))
-        except ValueError:
-            continue
-    best: tuple[float, int, str] | None = None
-    for place, kind in enumerate(offered):
-        main = kind.partition("/")[0]
-        matching = [q for q, wish in wishes if wish in (kind, f"{main}/*", "*/*")]
-        exact = [q for q, wish in wishes if wish == kind]
-        quality_of = max(exact or matching or [0.0])
-        if quality_of > 0 and (best is None or quality_of > best[0]):
-            best = (quality_of, place, kind)
-    if best is None:
-        raise NotAcceptableError(f"there is {', '.join(offered)}, and not {accept[:80]!r}")
-    return best[2], offered[best[2]]
 
 
 @router.get("/graphs", dependencies=Reading)
@@ -253,20 +233,17 @@ def negotiated(accept: str, offered: dict[str, Any]) -> tuple[str, Any]:
 async def get_graph(request: Request, graph: str | None = None) -> Response:
     """A graph of the content (Graph Store Protocol): `?graph=IRI` or `?default`."""
     default = "default" in request.query_params
-    if default == (graph is not None):
+    if default == (graph is not None) or len(request.query_params.getlist("graph")) > 1:
         raise UsageError("a graph is named by ?graph=IRI, or is ?default")
-    kind, format = negotiated(request.headers.get("accept", "*/*"), _GRAPHS)
+    accept = request.headers.get("accept", "*/*")
+    media = negotiated(accept, GRAPHS)
+    if media is None:
+        raise unacceptable(accept, GRAPHS)
     content = content_of(request)
-
-    def read() -> bytes:
-        store = content.store()
-        try:
-            name = ox.DefaultGraph() if graph is None else ox.NamedNode(graph)
-        except ValueError as error:
-            raise UsageError(f"{graph!r:.80} is not an IRI: {error}") from None
-        if graph is not None and not store.contains_named_graph(name):
-            raise UnknownError(f"there is no graph <{graph}>, or it is empty")
-        triples = (quad.triple for quad in store.quads_for_pattern(None, None, None, name))
-        return ox.serialize(triples, format=format) or b""
-
-    return Response(await asyncio.to_thread(read), media_type=kind)
+    head = {"kind": "graph", "name": graph, "graph_type": media}
+    about, data = await at_once(request, lambda: content.ask(head, windows=not default))
+    if about["status"] == "refused":
+        raise UsageError(f"{graph!r:.80} is not an IRI: {about['message']}")
+    if about["status"] == "absent":
+        raise UnknownError(f"there is no graph <{graph}>, or it is empty")
+    return Response(data, media_type=about["type"])
