@@ -10,34 +10,40 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
 
 from thalweg.bench.report import Report
+from thalweg.bench.service_clients import STREAM, lines
 from thalweg.client import Remote, connect
+from thalweg.errors import ThalwegError
 
-_STREAM = "http://thalweg.dev/s"
 _SEED = 3_150
 """Messages a second of query 1 in seed 003, on ten nodes."""
-_QUERY = f"SELECT ?a ?b FROM STREAM <{_STREAM}> [RANGE 1s] WHERE {{ ?a <http://thalweg.dev/p> ?b }}"
-_NONE = f"SELECT ?a ?b FROM STREAM <{_STREAM}> [RANGE 1s] WHERE {{ ?a <http://thalweg.dev/rare> ?b }}"
+_SEED_THREE = 654
+"""Those of query 3."""
+_QUERY = f"SELECT ?a ?b FROM STREAM <{STREAM}> [RANGE 1s] WHERE {{ ?a <http://thalweg.dev/p> ?b }}"
+_NONE = f"SELECT ?a ?b FROM STREAM <{STREAM}> [RANGE 1s] WHERE {{ ?a <http://thalweg.dev/rare> ?b }}"
+_THREE = f"""SELECT ?a ?d FROM STREAM <{STREAM}> [RANGE 1s] WHERE {{
+?a <http://thalweg.dev/p> ?b . ?b <http://thalweg.dev/p> ?c . ?c <http://thalweg.dev/p> ?d }}"""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Events of a batch, batches, events one at a time, and seconds at 1,000 events a second; many queries."""
+    """Events of a batch, batches, requests of one event, messages, seconds at 1,000 events a second; many queries."""
 
     batch: int = 5_000
     batches: int = 60
-    single: int = 5_000
+    single: int = 1_000
+    messages: int = 200_000
     seconds: float = 10.0
     queries: int = 1_000
     shapes: int = 10
 
 
-QUICK = Sizes(2_000, 10, 500, 2.0, 100)
+QUICK = Sizes(2_000, 10, 100, 20_000, 2.0, 100)
 
 
 def run(
@@ -70,93 +76,98 @@ def _server(folder: Path) -> Iterator[tuple[Remote, str]]:
         threading.Thread(target=process.stderr.read, daemon=True).start()
         token = (folder / "token").read_text().split()[1]
         remote = connect(url, token)
-        remote.declare(_STREAM)
+        remote.declare(STREAM)
         yield remote, token
     finally:
         process.terminate()
         process.wait(60)
 
 
-def _lines(first: int, count: int) -> bytes:
-    triple = "<http://thalweg.dev/s{0}> <http://thalweg.dev/p> <http://thalweg.dev/o> .\n"
-    return "".join(triple.format(n) for n in range(first, first + count)).encode()
+@contextmanager
+def _client(*given: object) -> Iterator[subprocess.Popen[str]]:
+    """A client in a process of its own, when it is ready."""
+    command = [sys.executable, "-m", "thalweg.bench.service_clients", *map(str, given)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            raise ThalwegError("a client of the bench did not start")
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _begin(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def _result(process: subprocess.Popen[str]) -> Any:
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
 
 
 def _throughput(report: Report, remote: Remote, token: str, sizes: Sizes) -> None:
-    from websockets.sync.client import connect as connect_socket
-
     remote.register(_NONE)
-    remote.send(_STREAM, _lines(0, 10), "nt")
-    bodies = [_lines(k * sizes.batch, sizes.batch) for k in range(sizes.batches)]
+    remote.send(STREAM, lines(0, 10), "nt")
+    bodies = [lines(k * sizes.batch, sizes.batch) for k in range(sizes.batches)]
     began = time.perf_counter()
     for body in bodies:
-        remote.send(_STREAM, body, "nt")
+        remote.send(STREAM, body, "nt")
     rate = sizes.batch * sizes.batches / (time.perf_counter() - began)
     report.add("throughput", f"HTTP, {sizes.batch:,} events a body", rate, "events/s", target=100.0 * _SEED)
-    bodies = [_lines(n, 1) for n in range(sizes.single)]
     began = time.perf_counter()
-    for body in bodies[: sizes.single // 5]:
-        remote.send(_STREAM, body, "nt")
-    rate = (sizes.single // 5) / (time.perf_counter() - began)
+    for n in range(sizes.single):
+        remote.send(STREAM, lines(n, 1), "nt")
+    rate = sizes.single / (time.perf_counter() - began)
     report.add("throughput", "HTTP, one event a request, one connection", rate, "events/s")
-    address = f"{remote.url.replace('http', 'ws', 1)}/streams/{quote(_STREAM, safe='')}"
-    with connect_socket(address, additional_headers={"Authorization": f"Bearer {token}"}) as socket:
-        began = time.perf_counter()
-        receiving = threading.Thread(target=lambda: [socket.recv() for _ in bodies])
-        receiving.start()
-        for body in bodies:
-            socket.send(body)
-        receiving.join()
-        rate = len(bodies) / (time.perf_counter() - began)
-    report.add("throughput", "WebSocket, one event a message", rate, "events/s", target=20.0 * _SEED)
+    for clients in (1, 4):
+        rate = _pipelined(remote.url, token, clients, sizes.messages)
+        name = f"WebSocket, one event a message, {clients} {'clients' if clients > 1 else 'client'}"
+        report.add("throughput", name, rate, "messages/s", target=20.0 * _SEED)
+    remote.register(_THREE)
+    rate = _pipelined(remote.url, token, 1, sizes.messages)
+    report.add(
+        "throughput", "WebSocket, a query of three patterns", rate, "messages/s", target=20.0 * _SEED_THREE
+    )
+
+
+def _pipelined(url: str, token: str, clients: int, messages: int) -> float:
+    """Messages a second that are acknowledged, each for itself, over all clients."""
+    count = messages // clients
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(_client("pipelined", url, token, k * count, count)) for k in range(clients)
+        ]
+        for one in running:
+            _begin(one)
+        found = [_result(one) for one in running]
+    if any(one["events"] != count for one in found):
+        raise ThalwegError(f"of {count:,} messages, {[one['events'] for one in found]} were taken")
+    return clients * count / (max(one["ended"] for one in found) - min(one["began"] for one in found))
 
 
 def _latency(report: Report, remote: Remote, token: str, sizes: Sizes) -> None:
-    from websockets.sync.client import connect as connect_socket
-
     query = remote.register(_QUERY)
-    remote.send(_STREAM, _lines(10**9, 10), "nt")
-    base = remote.url.replace("http", "ws", 1)
+    for _ in range(20):
+        remote.send(STREAM, lines(10**9, 10), "nt")
     count = int(1000 * sizes.seconds)
-    sent, received = [0.0] * count, [0.0] * count
-    left = threading.Semaphore(0)
-    headers = {"Authorization": f"Bearer {token}"}
-    results = connect_socket(f"{base}/queries/{query.id}/results?after=last", additional_headers=headers)
-    events = connect_socket(f"{base}/streams/{quote(_STREAM, safe='')}", additional_headers=headers)
-
-    def follow() -> None:
-        seen = 0
-        while seen < count:
-            message = results.recv()
-            now = time.perf_counter()
-            for line in str(message).splitlines():
-                row = json.loads(line)
-                if row["op"] == "+":
-                    number = int(row["bindings"]["a"].rpartition("/s")[2][:-1])
-                    if number < count:
-                        received[number] = now
-                        seen += 1
-        left.release()
-
-    threading.Thread(target=follow, daemon=True).start()
-    threading.Thread(target=lambda: [events.recv() for _ in range(count)], daemon=True).start()
-    began = time.perf_counter()
-    for number in range(count):
-        due = began + number / 1000
-        while (wait := due - time.perf_counter()) > 0:
-            time.sleep(wait)
-        sent[number] = time.perf_counter()
-        events.send(_lines(number, 1))
-    left.acquire(timeout=60)
-    results.close()
-    events.close()
-    delays = sorted(1000 * (after - before) for before, after in zip(sent, received, strict=True) if after)
+    with (
+        _client("following", remote.url, token, query.id, count) as follower,
+        _client("paced", remote.url, token, count) as sender,
+    ):
+        _begin(sender)
+        received = _result(follower)
+        _begin(sender)
+        sent = _result(sender)
+    delays = sorted(1000 * (after - before) for before, after in zip(sent, received, strict=True))
     for name, share, target in (("p50", 0.5, 5.0), ("p99", 0.99, 20.0)):
-        delay = delays[min(len(delays) - 1, int(share * len(delays)))]
         report.add(
             "latency",
             f"event to subscriber, 1,000 events/s, {name}",
-            delay,
+            delays[min(len(delays) - 1, int(share * len(delays)))],
             "ms",
             target=target,
             at_most=True,
@@ -167,12 +178,12 @@ def _many(report: Report, remote: Remote, sizes: Sizes) -> None:
     """What events cost with one query, and with many of few shapes, whose variables all have other names."""
 
     def cost() -> float:
-        bodies = [_lines(n, 100) for n in range(0, 10_000, 100)]
+        bodies = [lines(n, 100) for n in range(0, 10_000, 100)]
         best = float("inf")
         for _ in range(3):
             began = time.perf_counter()
             for body in bodies:
-                remote.send(_STREAM, body, "nt")
+                remote.send(STREAM, body, "nt")
             best = min(best, time.perf_counter() - began)
         return 1e6 * best / 10_000
 
