@@ -99,4 +99,5 @@ def serve(
     if tokens is None:
         print(f"thalweg: the token is in {data / 'token'}", file=sys.stderr)
     print(f"thalweg: serving {running.url}", file=sys.stderr, flush=True)
+    sys.setswitchinterval(0.001)  # answers do not wait while the engine matches, nor the engine for them
     asyncio.run(running.serve())

@@ -51,13 +51,15 @@ class Cursor:
 
     async def wait(self, seconds: float) -> bool:
         """Waits for news; whether there are any."""
-        if self.ended is not None:
+        if self.ended is not None or self._woken.is_set():
             return True
+        # Not `wait_for`, which makes a task for each row.
+        timer = asyncio.get_running_loop().call_later(seconds, self._woken.set)
         try:
-            await asyncio.wait_for(self._woken.wait(), seconds)
-            return True
-        except TimeoutError:
-            return False
+            await self._woken.wait()
+        finally:
+            timer.cancel()
+        return self.ended is not None or self.registered.plan.ring.last > self.after
 
     @property
     def ended(self) -> str | None:

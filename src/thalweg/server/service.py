@@ -481,13 +481,11 @@ class Service:
             for id in self.state.expired(now):
                 self._commit(Request(Future(), {"kind": "drop", "id": id, "reason": "expired"}))
                 logger.info("lease expired", extra={"query": id})
-        for info in list(self.state.streams.values()):
-            late = self.state.session.options.lateness_us
+        for info in [info for info in self.state.streams.values() if info.framing.arrival]:
             reached = self.state.session.watermark(info.name)
-            begun = reached != NO_TIME and info.framing.arrival
-            if begun and 1000 * now - late >= reached + int(1e6 * _TICK_SECONDS):
-                operation = {"kind": "advance", "stream": info.name, "at": 1000 * now - late}
-                self._commit(Request(Future(), operation))
+            at = 1000 * now - self.state.session.options.lateness_us
+            if reached != NO_TIME and at >= reached + int(1e6 * _TICK_SECONDS):
+                self._commit(Request(Future(), {"kind": "advance", "stream": info.name, "at": at}))
 
     def _snapshot(self) -> None:
         began = time.perf_counter()
