@@ -252,7 +252,8 @@ class ContinuousQuery:
             texts = arena.texts(delta.ids.T)
             columns = {name: texts[place * count : (place + 1) * count] for place, name in enumerate(names)}
         else:
-            columns = {name: self._column(delta.ids[:, place]) for place, name in enumerate(names)}
+            found: Any = arena.bound_texts(delta.ids.T)
+            columns = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
         columns |= {name: [text] * count for name, text in self.fixed.items()}
         graphs: list[str | None] = [None] * count
         if self.query.per_event:
@@ -260,12 +261,3 @@ class ContinuousQuery:
             for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
                 graphs[place] = text
         return {name: columns[name] for name in self.query.columns if name in columns}, graphs
-
-    def _column(self, ids: Ints) -> list[str]:
-        if ids.all():
-            return self._arena.texts(ids)
-        texts: list[str | None] = [None] * len(ids)
-        bound = np.flatnonzero(ids)
-        for place, text in zip(bound.tolist(), self._arena.texts(ids[bound]), strict=True):
-            texts[place] = text
-        return texts  # type: ignore[return-value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from json.encoder import encode_basestring
 from xml.sax.saxutils import escape, quoteattr
 
 from thalweg.errors import ThalwegError
@@ -17,17 +17,19 @@ _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NAMESPACE = "http://www.w3.org/2005/sparql-results#"
 
 
-class _Terms:
+class Terms:
     """Texts of terms made into something else, each one once, because bindings repeat."""
 
-    def __init__(self, made: Callable[[str], str]) -> None:
-        self._made = made
+    def __init__(self, made: Callable[[str], str], most: int = 1 << 16) -> None:
+        """At most so many are kept."""
+        self._made, self._most = made, most
         self._known: dict[str, str] = {}
 
     def __call__(self, text: str) -> str:
+        """What a text is made into."""
         found = self._known.get(text)
         if found is None:
-            if len(self._known) >= 1 << 16:
+            if len(self._known) >= self._most:
                 self._known.clear()
             found = self._known[text] = self._made(text)
         return found
@@ -39,7 +41,7 @@ class SparqlJson(Snapshot):
     of = "select"
 
     def _begin(self) -> bytes:
-        self._term = _Terms(json_term)
+        self._term = Terms(json_term)
         self._keys = [json.dumps(name, ensure_ascii=False) for name in self.names]
         if self.answer.ask:
             return b""
@@ -67,7 +69,7 @@ class SparqlXml(Snapshot):
     of = "select"
 
     def _begin(self) -> bytes:
-        self._term = _Terms(_xml_term)
+        self._term = Terms(_xml_term)
         self._open = [f"<binding name={quoteattr(name)}>" for name in self.names]
         head = "".join(f"<variable name={quoteattr(name)}/>" for name in self.names)
         text = f'<?xml version="1.0" encoding="UTF-8"?>\n<sparql xmlns="{_NAMESPACE}">\n<head>{head}</head>\n'
@@ -98,7 +100,7 @@ class SparqlCsv(Snapshot):
     of = "solutions"
 
     def _begin(self) -> bytes:
-        self._term = _Terms(plain)
+        self._term = Terms(plain)
         return csv_rows([self.names])
 
     def _text(self, rows: Iterable[Row]) -> bytes:
@@ -123,19 +125,23 @@ def plain(text: str) -> str:
 
 
 def json_term(text: str) -> str:
-    """A term as SPARQL results in JSON have it."""
+    """A term as SPARQL results in JSON have it.
+
+    >>> json_term('"a"@en')
+    '{"type": "literal", "value": "a", "xml:lang": "en"}'
+    """
+    if text[0] == "<":
+        return f'{{"type": "uri", "value": {encode_basestring(text[1:-1])}}}'
     value = parse(text)
-    if value.kind == IRI:
-        term: dict[str, Any] = {"type": "uri", "value": value.content}
-    elif value.kind == BLANK:
-        term = {"type": "bnode", "value": value.content}
-    else:
-        term = {"type": "literal", "value": value.content}
-        if value.language:
-            term["xml:lang"] = value.language
-        elif value.datatype:
-            term["datatype"] = value.datatype
-    return json.dumps(term, ensure_ascii=False)
+    kind = "bnode" if value.kind == BLANK else "literal"
+    shown = f'{{"type": "{kind}", "value": {encode_basestring(value.content)}'
+    if value.kind == BLANK:
+        return shown + "}"
+    if value.language:
+        return f'{shown}, "xml:lang": {encode_basestring(value.language)}}}'
+    if value.datatype:
+        return f'{shown}, "datatype": {encode_basestring(value.datatype)}}}'
+    return shown + "}"
 
 
 def _xml_term(text: str) -> str:

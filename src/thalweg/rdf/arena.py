@@ -25,7 +25,9 @@ _LEAST_SLOTS = 256
 _LEAST_LOG = 16 * 1024
 _MOST_TEXT = 2**32 - 1
 _FEW_TEXTS = 64
+_MANY_TEXTS = 1024
 _FEW_INTERNED = 16
+_COPIED = 16  # a log of so many times the bytes of some texts is copied for them
 
 
 class FrontCoded(NamedTuple):
@@ -157,9 +159,45 @@ class Arena:
         wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
         if wanted.size <= _FEW_TEXTS:  # finding the distinct ones would take longer than decoding all
             return self._decoded(wanted)
-        distinct, back = np.unique(wanted, return_inverse=True)
-        decoded = self._decoded(distinct)
-        return [decoded[k] for k in back.tolist()]
+        if wanted.size <= _MANY_TEXTS:
+            distinct, back = np.unique(wanted, return_inverse=True)
+            decoded = self._decoded(distinct)
+            return [decoded[k] for k in back.tolist()]
+        found = self.bound_texts(wanted)
+        if None in found:
+            raise KeyError("the arena has no term 0")
+        return found  # type: ignore[return-value]
+
+    def bound_texts(self, ids: Ids) -> list[str | None]:
+        """Canonical texts of ids, and None for 0; each distinct one is decoded once.
+
+        >>> arena = Arena()
+        >>> arena.bound_texts(np.array([arena.intern(b"<http://ex/a>"), 0]))
+        ['<http://ex/a>', None]
+        """
+        wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
+        numbers, places = self._numbered(wanted)
+        sizes = places[:, 1]
+        if self.head.item(kernel.USED) <= _COPIED * int(sizes.sum()):
+            # Bytes are sliced in a third of the time that parts of an array take.
+            log = self.log[: self.head.item(kernel.USED)].tobytes()
+            starts, ends = places[:, 0].tolist(), (places[:, 0] + sizes).tolist()
+            decoded = [log[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+        else:
+            decoded = self._decoded_at(places)
+        texts = np.empty(len(decoded) + 1, dtype=object)
+        texts[1:] = decoded
+        return texts[numbers].tolist()  # type: ignore[no-any-return]
+
+    def _numbered(self, wanted: Ids) -> tuple[NDArray[np.int32], Ids]:
+        """Which term each id is: they are numbered from 1 on, 0 stays 0; and start and size of the text of each."""
+        named = np.zeros(self.slots.size // 2, dtype=np.int32)
+        numbers = np.empty(wanted.size, dtype=np.int32)
+        places = np.empty((min(wanted.size, len(self)), 2), dtype=np.int64)
+        count = kernel.number(self.slots, self.log, wanted, named, numbers, places)
+        if count < 0:
+            raise KeyError("the arena lacks a term")
+        return numbers, places[:count]
 
     def texts_among_threads(self, ids: Sequence[int]) -> list[str]:
         """Canonical texts of ids, while other threads may enter terms."""
@@ -169,11 +207,14 @@ class Arena:
     def _decoded(self, distinct: Ids) -> list[str]:
         places = np.empty((distinct.size, 2), dtype=np.int64)
         kernel.locate(self.slots, self.log, distinct, places)
-        log = self.log.data
-        decoded = [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
+        decoded = self._decoded_at(places)
         if "" in decoded:  # the text of no term
             raise KeyError(f"the arena has no term {distinct[decoded.index('')]}")
         return decoded
+
+    def _decoded_at(self, places: Ids) -> list[str]:
+        log = self.log.data
+        return [str(log[start : start + size], "utf-8") for start, size in places.tolist()]
 
     def keys(self, ids: Ids) -> Ids:
         """For each id a number that depends on its text alone: the same in all arenas, whatever collided there."""
@@ -281,13 +322,8 @@ class Arena:
     def export(self, ids: Ids) -> tuple[NDArray[np.int32], FrontCoded]:
         """The texts of ids, each once; first, which of them each id is: they are numbered from 1 on, 0 stays 0."""
         wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
-        named = np.zeros(self.slots.size // 2, dtype=np.int32)
-        numbers = np.empty(wanted.size, dtype=np.int32)
-        places = np.empty((min(wanted.size, len(self)), 2), dtype=np.int64)
-        count = kernel.number(self.slots, self.log, wanted, named, numbers, places)
-        if count < 0:
-            raise KeyError("the arena lacks a term")
-        places = places[:count]
+        numbers, places = self._numbered(wanted)
+        count = len(places)
         shared = np.empty(count, dtype=np.uint8)
         rests = np.empty(int(places[:, 1].sum()) + 4 * SLACK, dtype=np.uint8)
         size = front_code(self.log, places, shared, rests)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thalweg.errors import DataError, UsageError
-from thalweg.instants import duration, show_instant
+from thalweg.instants import duration
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import EventBatch
 from thalweg.store.log import sync_folder
+from thalweg.store.stats import History
 
 MARKER = "_thalweg_store.json"
 _COMMITS = "_commits"
@@ -74,26 +75,17 @@ class Frequency:
     """Different subjects and objects; of files that were appended apart, at most so many."""
 
 
-@dataclass
-class TableStats:
+@dataclass(frozen=True)
+class TableStats(History):
     """How much a table holds."""
 
-    rows: int
-    deletes: int
     files: int
-    first: int | None
-    last: int | None
-    horizon: int | None
     predicates: dict[str, Frequency]
     nbytes: int
 
-    def lines(self) -> Iterable[str]:
+    def lines(self) -> Iterator[str]:
         """The figures as text."""
-        yield f"{self.rows:,} triples in events, {self.deletes:,} of them deletes"
-        if self.first is not None and self.last is not None:
-            yield f"from {show_instant(self.first)} to {show_instant(self.last)}"
-        if self.horizon is not None:
-            yield f"the history before {show_instant(self.horizon)} was dropped"
+        yield from super().lines()
         yield f"{self.nbytes:,} bytes in {self.files:,} files"
         for p, found in sorted(self.predicates.items(), key=lambda item: (-item[1].rows, item[0])):
             yield f"predicate {p}: {found.rows:,} rows, {found.subjects:,} subjects, {found.objects:,} objects"

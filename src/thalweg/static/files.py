@@ -11,6 +11,7 @@ import json
 import os
 import struct
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,15 @@ def write_document(document: Document, path: Path, about: dict[str, Any] | None 
         "digest": document.digest,
         "has_blanks": document.has_blanks,
         "graphs": list(document.graphs),
-        "parts": [[str(part.dtype), part.size, _checksum(part)] for part in parts],
         "about": about or {},
     }
-    text = json.dumps(header).encode()
+    write_arrays(path, header, parts)
+
+
+def write_arrays(path: Path, header: dict[str, Any], parts: Sequence[np.ndarray]) -> None:
+    """Writes arrays to a file that `map_arrays` reads, with a header."""
+    described = [[str(part.dtype), part.size, _checksum(part)] for part in parts]
+    text = json.dumps({**header, "parts": described}).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".static-", dir=path.parent)
     try:
@@ -67,6 +73,23 @@ def write_document(document: Document, path: Path, about: dict[str, Any] | None 
 
 def map_document(path: Path, *, check: bool = True) -> tuple[Document, dict[str, Any]]:
     """The document of a file, mapped, and what was written about it. A damaged file is a `BrokenStaticFileError`."""
+    header, arrays = map_arrays(path, check=check)
+    try:
+        head, slots, log, *columns = arrays
+        arena = Arena()
+        arena.head, arena.slots, arena.log = head.copy(), slots, log
+        graphs = {
+            name: (columns[3 * k], columns[3 * k + 1], columns[3 * k + 2])
+            for k, name in enumerate(header["graphs"])
+        }
+        document = Document(header["source"], header["digest"], graphs, arena, header["has_blanks"], path)
+        return document, header["about"]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise BrokenStaticFileError(f"{path} is no file of static data: {error}") from None
+
+
+def map_arrays(path: Path, *, check: bool = True) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """The header of a file, and its arrays, mapped. A damaged file is a `BrokenStaticFileError`."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -94,15 +117,7 @@ def map_document(path: Path, *, check: bool = True) -> tuple[Document, dict[str,
                     raise ValueError("a checksum is wrong")
                 arrays.append(array)
                 at += array.nbytes
-        head, slots, log, *columns = arrays
-        arena = Arena()
-        arena.head, arena.slots, arena.log = head.copy(), slots, log
-        graphs = {
-            name: (columns[3 * k], columns[3 * k + 1], columns[3 * k + 2])
-            for k, name in enumerate(header["graphs"])
-        }
-        document = Document(header["source"], header["digest"], graphs, arena, header["has_blanks"], path)
-        return document, header["about"]
+        return header, arrays
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise BrokenStaticFileError(f"{path} is no file of static data: {error}") from None
 

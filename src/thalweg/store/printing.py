@@ -10,7 +10,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from thalweg.errors import UsageError
-from thalweg.io.sparql_results import json_term, plain
+from thalweg.io.sparql_results import Terms, json_term, plain
 from thalweg.io.writers import csv_rows, tsv_rows
 
 _RESULTS = {
@@ -21,6 +21,8 @@ _RESULTS = {
 }
 _GRAPHS = {"nt": ox.RdfFormat.N_TRIPLES, "turtle": ox.RdfFormat.TURTLE}
 _WIDEST = 60
+_KEPT = 1 << 20
+"""Terms whose texts are kept while an answer is written, which is in memory anyway."""
 
 
 @dataclass(frozen=True)
@@ -38,43 +40,53 @@ def written(answer: Any, format: str | None, *, terminal: bool) -> Iterator[byte
 
     It is one of `Store.ask`, or `Solutions`.
     """
-    given = isinstance(answer, Solutions)
-    is_graph = answer.is_graph if given else isinstance(answer, ox.QueryTriples)
-    format = format or ("table" if terminal else "nt" if is_graph else "json")
+    given: Solutions = answer if isinstance(answer, Solutions) else answer.texts
+    format = format or ("table" if terminal else "nt" if given.is_graph else "json")
     if format == "table":
-        yield "\n".join(table(answer if given else solutions_of(answer))).encode() + b"\n"
+        yield "\n".join(table(given)).encode() + b"\n"
         return
-    known: dict[str, Any] = _GRAPHS if is_graph else _RESULTS
-    if given:
-        known = {name: kind for name, kind in known.items() if name not in ("xml", "turtle")}
+    known: dict[str, Any] = _GRAPHS if given.is_graph else _RESULTS
     if format not in known:
-        kind = "a graph" if is_graph else "solutions"
+        kind = "a graph" if given.is_graph else "solutions"
         raise UsageError(f"the answer is {kind}, which is written as table, {', '.join(known)}, not {format}")
-    truth = answer.truth if given else bool(answer) if isinstance(answer, ox.QueryBoolean) else None
-    if truth is not None and format in ("csv", "tsv"):
-        yield b"true\n" if truth else b"false\n"
-        return
-    text = _serialized(answer, format) if given else answer.serialize(format=known[format])
+    text = serialized(given, known[format])
     yield text if text.endswith(b"\n") else text + b"\n"
 
 
-def _serialized(answer: Solutions, format: str) -> bytes:
-    if format == "nt":
-        return "".join(f"{' '.join(map(str, row))} .\n" for row in answer.rows).encode()
-    if format == "csv":
-        return csv_rows(
-            [answer.names, *([plain(cell) if cell else "" for cell in row] for row in answer.rows)]
-        )
-    if format == "tsv":
+def serialized(answer: Solutions, format: ox.QueryResultsFormat | ox.RdfFormat | None) -> bytes:
+    """An answer in a format of pyoxigraph; without one, JSON or N-Triples."""
+    if answer.is_graph:
+        lines = "".join(f"{' '.join(map(str, row))} .\n" for row in answer.rows).encode()
+        if format is None or format == ox.RdfFormat.N_TRIPLES:
+            return lines
+        if not isinstance(format, ox.RdfFormat):
+            raise UsageError(f"the answer is a graph, and {format} is a format of solutions")
+        made = ox.serialize(ox.parse(lines, format=ox.RdfFormat.N_TRIPLES), format=format)
+        return made or b""
+    if format is not None and not isinstance(format, ox.QueryResultsFormat):
+        raise UsageError(f"the answer is solutions, and {format} is a format of graphs")
+    if format == ox.QueryResultsFormat.XML:
+        parsed = ox.parse_query_results(_json(answer), format=ox.QueryResultsFormat.JSON)
+        return parsed.serialize(format=format) or b""
+    if answer.truth is not None and format in (ox.QueryResultsFormat.CSV, ox.QueryResultsFormat.TSV):
+        return b"true\n" if answer.truth else b"false\n"
+    if format == ox.QueryResultsFormat.CSV:
+        known = Terms(plain, _KEPT)
+        rows = ([known(cell) if cell else "" for cell in row] for row in answer.rows)
+        return csv_rows([answer.names, *rows])
+    if format == ox.QueryResultsFormat.TSV:
         names = [f"?{name}" for name in answer.names]
         return tsv_rows([names, *([cell or "" for cell in row] for row in answer.rows)])
+    return _json(answer)
+
+
+def _json(answer: Solutions) -> bytes:
     if answer.truth is not None:
         return json.dumps({"head": {}, "boolean": answer.truth}).encode()
-    keys = [json.dumps(name, ensure_ascii=False) for name in answer.names]
+    known = Terms(json_term, _KEPT)
+    keys = [f"{json.dumps(name, ensure_ascii=False)}: " for name in answer.names]
     bindings = ",\n".join(
-        "{"
-        + ", ".join(f"{key}: {json_term(cell)}" for key, cell in zip(keys, row, strict=True) if cell)
-        + "}"
+        "{" + ", ".join([key + known(cell) for key, cell in zip(keys, row, strict=True) if cell]) + "}"
         for row in answer.rows
     )
     head = json.dumps({"vars": list(answer.names)}, ensure_ascii=False)

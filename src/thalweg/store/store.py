@@ -1,4 +1,4 @@
-"""A store on disk: the log of all events, and the current content, which answers SPARQL through Oxigraph."""
+"""A store on disk: the log of all events, and what is derived from it to answer SPARQL over their content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,10 +14,9 @@ from threading import RLock
 from typing import Any, Self
 
 import numpy as np
-import pyoxigraph as ox
 
 from thalweg.arguments import stream_of, time_of
-from thalweg.errors import DataError, UsageError
+from thalweg.errors import DataError, LimitError, UsageError
 from thalweg.instants import Time, show_instant
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk
@@ -25,18 +24,22 @@ from thalweg.rdf.events import EventBatch, Rows
 from thalweg.rdf.formats import format_named
 from thalweg.rdf.prune import Prune
 from thalweg.statements import lines_of
-from thalweg.store.asking import Wanted, as_query_error, wanted_of
-from thalweg.store.facts import Facts
-from thalweg.store.log import Head, Log, Record, sync_folder
+from thalweg.static.files import BrokenStaticFileError
+from thalweg.store.answers import Answer, EngineAnswer, answer_of
+from thalweg.store.asking import as_query_error
+from thalweg.store.content import Content
+from thalweg.store.evaluating import Choice, choice_of, evaluate
+from thalweg.store.history import LAST, content_at, facts_of, groups_of_rows, states_of, write_compacted
+from thalweg.store.log import Head, Log, sync_folder
+from thalweg.store.oxigraph import OxigraphContent, query_once
+from thalweg.store.stats import StoreStats
 
 AsOf = Time | tuple[Time, Time]
 """An instant, or a window: what came after its first instant, up to and including its second."""
 
 _FORMAT = 1
-_GROUP = 1 << 18
+_GROUP = 1 << 22
 """Rows that are brought into the content at once."""
-_BULK = 50_000
-"""Rows from which on Oxigraph's bulk loader is quicker."""
 _SNAPSHOTS = 2
 """Contents at earlier instants that are kept in memory."""
 _OPS = {"insert": 1, "delete": -1}
@@ -50,48 +53,31 @@ class _Manifest:
     generation: int = 0
     """Which folder of segments is the log."""
     applied: int = 0
-    """How many records of the log are sure to be in the content on disk."""
+    """How many records of the log are sure to be in what Oxigraph has on disk."""
     horizon: int | None = None
     """The instant before which the history was dropped."""
     streams: tuple[str, ...] = ()
-    """The streams whose events are in the content."""
+    """The streams whose events Oxigraph has."""
     writers: dict[str, int] = field(default_factory=dict)
     """How far writers had come when the log was last compacted."""
 
 
 @dataclass(frozen=True)
-class StoreStats:
-    """How much a store holds."""
+class Explanation:
+    """How a question is answered."""
 
-    events: int
-    rows: int
-    deletes: int
-    triples: int
-    """Triples of the default graph now."""
-    streams: dict[str, int]
-    """Rows by stream."""
-    predicates: dict[str, int]
-    """Triples of the default graph by predicate, most frequent first."""
-    first: int | None
-    last: int | None
-    horizon: int | None
-    records: int
-    log_bytes: int
-    content_bytes: int
+    choice: Choice
+    triples: int | None = None
+    """Triples that the engine reads for it."""
+    rows: int | None = None
 
     def lines(self) -> Iterator[str]:
-        """The figures as text."""
-        yield f"{self.events:,} events, {self.rows:,} triples in them, {self.deletes:,} of them deletes"
-        if self.first is not None and self.last is not None:
-            yield f"from {show_instant(self.first)} to {show_instant(self.last)}"
-        if self.horizon is not None:
-            yield f"the history before {show_instant(self.horizon)} was dropped"
-        yield f"{self.triples:,} triples now"
-        yield f"{self.log_bytes:,} bytes of events in {self.records:,} records, {self.content_bytes:,} of content"
-        for stream, rows in self.streams.items():
-            yield f"stream <{stream}>: {rows:,} triples in events"
-        for predicate, triples in self.predicates.items():
-            yield f"predicate <{predicate}>: {triples:,}"
+        """The explanation as text."""
+        yield f"answered by: {self.choice.by} ({self.choice.reason})"
+        if self.triples is not None:
+            yield f"triples read: {self.triples:,}"
+        if self.rows is not None:
+            yield f"rows: {self.rows:,}"
 
 
 class Store:
@@ -131,13 +117,12 @@ class Store:
             if old.name != self._log_folder.name:  # a compaction was interrupted
                 shutil.rmtree(old)
         self._log = Log(self._log_folder)
-        self._content = ox.Store(str(self.path / "content"))
-        self._applied = min(self._manifest.applied, len(self._log.records))
-        self._streams = list(self._manifest.streams)
+        self._content = self._mapped()
+        self._oxigraph: OxigraphContent | None = None
         self._writers = dict(self._manifest.writers)
         for record in self._log.records:
             self._note(record.head)
-        self._snapshots: dict[Any, tuple[int, ox.Store]] = {}
+        self._snapshots: dict[Any, tuple[int, Content]] = {}
         self._closed = False
 
     @classmethod
@@ -176,11 +161,12 @@ class Store:
             if self._closed:
                 return
             try:
+                self._file_content()
                 self._checkpoint()
             finally:
                 self._closed = True
                 self._log.close()
-                del self._content
+                self._oxigraph = None
                 os.close(self._lock)
 
     # Writing
@@ -236,8 +222,8 @@ class Store:
             rows=len(rows),
             events=len(np.unique(rows.event)),
             deletes=int(np.count_nonzero(rows.op < 0)),
-            first=int(rows.time.min(initial=_LAST)) if len(rows) else 0,
-            last=int(rows.time.max(initial=-_LAST)) if len(rows) else 0,
+            first=int(rows.time.min(initial=LAST)) if len(rows) else 0,
+            last=int(rows.time.max(initial=-LAST)) if len(rows) else 0,
             writer=writer,
             number=number,
         )
@@ -280,109 +266,95 @@ class Store:
 
     # The content
 
-    def _facts(self, records: Sequence[Record], arena: Arena) -> Facts:
-        parts = []
-        for record in records:
-            chunk = Chunk.unpack(self._log.body(record), arena)
-            none = np.zeros(len(chunk), np.int64)
-            rows = Rows(chunk.time, chunk.number, none, chunk.s, chunk.p, chunk.o, chunk.op)
-            parts.append(Facts.of(arena.intern(f"<{record.head.stream}>".encode()), rows))
-        return Facts.concat(parts)
+    @property
+    def _content_file(self) -> Path:
+        return self.path / "content.bin"
 
-    def _catch_up(self) -> None:
-        """Bring all records of the log into the content."""
-        with self._alone:
-            records = self._log.records
-            while self._applied < len(records):
-                end, rows = self._applied, 0
-                while end < len(records) and rows < _GROUP:
-                    rows += records[end].head.rows
-                    end += 1
-                self._apply(self._applied, end)
-                self._applied = end
+    def _mapped(self) -> Content:
+        """The content of the file, if it is of this generation of the log; else nothing, and the log is read again."""
+        try:
+            found = Content.mapped(self._content_file)
+        except BrokenStaticFileError:
+            return Content()
+        fits = found.about.get("generation") == self._manifest.generation
+        return found if fits and found.about["applied"] <= len(self._log.records) else Content()
 
-    def _apply(self, begin: int, end: int) -> None:
-        """Set the state of each triple of some records; what is there already changes nothing (a replay)."""
+    def _current(self) -> Content:
+        """The content, with all records of the log."""
+        content = self._content
         records = self._log.records
-        arena = Arena()
-        facts = self._facts(records[begin:end], arena)
-        if not len(facts):
-            return
-        clock = max((record.head.last for record in records[:begin] if record.head.rows), default=-_LAST)
-        doubtful = (facts.time < clock) | ((facts.time == clock) & (facts.op < 0))
-        if doubtful.any():
-            asked = facts[doubtful]
-            low = int(asked.time.min())
-            overlapping = [r for r in records[:begin] if r.head.rows and r.head.last >= low]
-            before = self._facts(overlapping, arena)
-            same = (before.time >= low) & np.isin(before.s, asked.s) & np.isin(before.o, asked.o)
-            facts = Facts.concat([before[same], facts])
-        if doubtful.any() or (facts.op < 0).any():
-            facts = facts.latest()
-        added = facts[facts.op > 0]
-        streams = [record.head.stream for record in records[begin:end]]
-        self._admit(dict.fromkeys(streams))
-        self._remove(facts[facts.op < 0], arena)
-        quads = ox.parse(
-            added.lines(arena, named=True, default=len(self._streams) > 1), format=ox.RdfFormat.N_QUADS
-        )
-        if len(added) >= _BULK:
-            self._content.bulk_extend(quads)
-        else:
-            self._content.extend(quads)
+        for begin, end in groups_of_rows(records, content.about.get("reached", 0), _GROUP):
+            content.set(states_of(self._log, begin, end, content.arena))
+            content.about["reached"] = end
+        if content.is_outgrown:
+            self._save_content()
+        return self._content
 
-    def _admit(self, streams: dict[str, None]) -> None:
-        """Take streams into the content. Of one stream alone its graph is the default graph; several have a union."""
-        new = [stream for stream in streams if stream not in self._streams]
-        if len(self._streams) == 1 and new:
-            only = ox.NamedNode(self._streams[0])
-            self._content.bulk_extend(
-                ox.Quad(quad.subject, quad.predicate, quad.object)
-                for quad in list(self._content.quads_for_pattern(None, None, None, only))
+    def _save_content(self) -> None:
+        reached = self._content.about.get("reached", 0)
+        about = {"generation": self._manifest.generation, "applied": reached, "reached": reached}
+        self._content = self._content.save(self._content_file, about)
+
+    def _file_content(self) -> None:
+        """Have the content in its file, unless little came since: then the next process reads that from the log."""
+        reached = self._content.about.get("reached", 0)
+        later = sum(record.head.rows for record in self._log.records[reached:])
+        if self._content.outgrown_by(later):
+            self._current()
+
+    def _in_oxigraph(self) -> OxigraphContent:
+        """The content in Oxigraph, with all records of the log."""
+        if self._oxigraph is None:
+            manifest = self._manifest
+            applied = min(manifest.applied, len(self._log.records))
+            self._oxigraph = OxigraphContent(
+                self.path / "content", applied=applied, streams=manifest.streams if applied else ()
             )
-        self._streams += new
-
-    def _remove(self, rows: Facts, arena: Arena) -> None:
-        several = len(self._streams) > 1
-        for quad in ox.parse(rows.lines(arena, named=True, default=False), format=ox.RdfFormat.N_QUADS):
-            self._content.remove(quad)
-            if several:
-                triple = quad.subject, quad.predicate, quad.object
-                found = self._content.quads_for_pattern(*triple, None)
-                if all(other.graph_name == ox.DefaultGraph() for other in found):
-                    self._content.remove(ox.Quad(*triple))
+        self._oxigraph.catch_up(self._log)
+        return self._oxigraph
 
     def _checkpoint(self) -> None:
-        """Have the content on disk, so that the next process need not bring these records into it again."""
-        self._catch_up()
-        if self._manifest.applied != self._applied or list(self._manifest.streams) != self._streams:
-            self._content.flush()
-            self._save(replace(self._manifest, applied=self._applied, streams=tuple(self._streams)))
+        """Have on disk what Oxigraph has, so that the next process need not bring these records in again."""
+        found = self._oxigraph
+        if found is not None and (
+            self._manifest.applied != found.applied or list(self._manifest.streams) != found.streams
+        ):
+            found.flush()
+            self._save(replace(self._manifest, applied=found.applied, streams=tuple(found.streams)))
 
     # Asking
 
-    def ask(
-        self, text: str, *, as_of: AsOf | None = None
-    ) -> ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples:
+    def ask(self, text: str, *, as_of: AsOf | None = None) -> Answer:
         """The answer of a SPARQL query over the current content, or over that at an instant or of a window.
 
         The window `(start, end)` holds what came after `start` and up to `end`.
         """
+        with self._alone:
+            return self._ask(text, as_of)[0]
+
+    def explain(self, text: str, *, as_of: AsOf | None = None) -> Explanation:
+        """How a question is answered; to find that out, it is asked."""
+        with self._alone:
+            return self._ask(text, as_of)[1]
+
+    def _ask(self, text: str, as_of: AsOf | None) -> tuple[Answer, Explanation]:
         self._check_open()
-        if as_of is None:
-            self._catch_up()
-            content, streams = self._content, self._streams
-        else:
-            bounds, wanted = self._bounds(as_of), wanted_of(text)
-            with self._alone:
-                content, streams = self._snapshot(*bounds, wanted)
-        one = ox.NamedNode(streams[0]) if len(streams) == 1 else None
+        content = self._current() if as_of is None else self._snapshot(*self._bounds(as_of))
+        choice = choice_of(text, content.names)
+        if choice.query is not None:
+            try:
+                found = evaluate(choice.query, content)
+            except LimitError as error:
+                choice = Choice(None, f"the engine gives up: {error}")
+            else:
+                made = EngineAnswer(found, self._alone)
+                return made, Explanation(choice, found.triples, len(found.delta))
         try:
-            return content.query(text, default_graph=one)
+            asked = self._in_oxigraph() if as_of is None else None
+            answer = answer_of(query_once(content, text) if asked is None else asked.query(text))
+            return answer, Explanation(choice, rows=len(answer))
         except SyntaxError as error:
             message = str(error.args[0] if error.args else error)
-        finally:
-            del content  # a traceback that someone keeps must not keep the store open
         raise as_query_error(text, message)
 
     def _bounds(self, as_of: AsOf) -> tuple[int | None, int]:
@@ -397,31 +369,20 @@ class Store:
             )
         return low, high
 
-    def _snapshot(self, start: int | None, end: int, wanted: Wanted | None) -> tuple[ox.Store, list[str]]:
-        """The content at an instant, in memory; of it only what a query can use."""
-        key, size = (start, end, wanted), len(self._log.records)
-        records = [
-            record
-            for record in self._log.records
-            if record.head.rows and record.head.first <= end and (start is None or record.head.last > start)
-        ]
-        streams = list(dict.fromkeys(record.head.stream for record in records))
+    def _snapshot(self, start: int | None, end: int) -> Content:
+        """The content at an instant, in memory."""
+        records = self._log.records
+        if start is None and all(record.head.last <= end for record in records if record.head.rows):
+            return self._current()
+        key, size = (start, end), len(records)
         known = self._snapshots.pop(key, None)
-        if known is not None and known[0] == size:
-            self._snapshots[key] = known
-            return known[1], streams
-        arena = Arena()
-        facts = self._facts(records, arena)
-        if wanted is not None:
-            facts = facts[wanted.mask(facts, arena)]
-        facts = facts.content(start, end)
-        content = ox.Store()
-        lines = facts.lines(arena, named=True, default=len(streams) > 1)
-        content.bulk_extend(ox.parse(lines, format=ox.RdfFormat.N_QUADS))
-        self._snapshots[key] = size, content
+        if known is None or known[0] != size:
+            arena = Arena()
+            known = size, Content.of(content_at(self._log, start, end, arena), arena)
+        self._snapshots[key] = known
         while len(self._snapshots) > _SNAPSHOTS:
             del self._snapshots[next(iter(self._snapshots))]
-        return content, streams
+        return known[1]
 
     def history(
         self, *, start: int | None = None, end: int | None = None
@@ -431,21 +392,21 @@ class Store:
             head = record.head
             if head.rows and (end is None or head.first <= end) and (start is None or head.last > start):
                 arena = Arena()
-                facts = self._facts([record], arena)
+                facts = facts_of(self._log, [record], arena)
                 none = np.zeros(len(facts), np.int64)
                 yield head.stream, Rows(facts.time, none, none, facts.s, facts.p, facts.o, facts.op), arena
 
     def stats(self) -> StoreStats:
         """How much the store holds."""
-        self._check_open()
-        self._catch_up()
+        with self._alone:
+            self._check_open()
+            content = self._current()
+            predicates = content.predicates()
         heads = [record.head for record in self._log.records if record.head.rows]
         streams: dict[str, int] = {}
         for head in heads:
             streams[head.stream] = streams.get(head.stream, 0) + head.rows
-        counted: Any = self.ask("SELECT ?p (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY ?p ORDER BY DESC(?n) ?p")
-        predicates = {row["p"].value: int(row["n"].value) for row in counted}
-        files = (path for path in (self.path / "content").rglob("*") if path.is_file())
+        files = [self._content_file, *(self.path / "content").rglob("*")]
         return StoreStats(
             events=sum(head.events for head in heads),
             rows=sum(head.rows for head in heads),
@@ -458,7 +419,7 @@ class Store:
             horizon=self._manifest.horizon,
             records=len(self._log.records),
             log_bytes=self._log.nbytes,
-            content_bytes=sum(path.stat().st_size for path in files),
+            content_bytes=sum(path.stat().st_size for path in files if path.is_file()),
         )
 
     # Compaction
@@ -473,6 +434,9 @@ class Store:
 
     def _compact(self, cut: int | None) -> None:
         self._check_open()
+        self._current()
+        if self._oxigraph is not None or self._manifest.applied:
+            self._in_oxigraph()
         self._checkpoint()
         horizon = self._manifest.horizon
         if cut is not None and (horizon is None or cut > horizon):
@@ -482,12 +446,7 @@ class Store:
         shutil.rmtree(folder, ignore_errors=True)
         merged = Log(folder)
         try:
-            for stream, group in self._groups(whole=cut is not None):
-                arena = Arena()
-                facts = self._facts(group, arena)
-                if cut is not None:
-                    facts = _without_history(facts, cut)
-                _write(merged, stream, facts, sum(record.head.events for record in group), arena)
+            write_compacted(self._log, merged, cut)
         finally:
             merged.close()
         manifest = replace(
@@ -496,55 +455,17 @@ class Store:
         self._log.close()
         old = self._log_folder
         self._log = Log(folder)
-        self._applied = len(self._log.records)
-        self._save(replace(manifest, applied=self._applied))
+        reached = len(self._log.records)
+        if self._oxigraph is not None:
+            self._oxigraph.applied = reached
+            manifest = replace(manifest, applied=reached)
+        self._save(manifest)
         shutil.rmtree(old)
+        self._content.about["reached"] = reached
+        self._save_content()
         self._snapshots.clear()
-        self._content.optimize()
-
-    def _groups(self, *, whole: bool) -> Iterator[tuple[str, list[Record]]]:
-        """Records of one stream that become one: all of them, or up to so many rows."""
-        groups: dict[str, list[Record]] = {}
-        for record in self._log.records:
-            if not record.head.rows:
-                continue
-            group = groups.setdefault(record.head.stream, [])
-            if not whole and sum(one.head.rows for one in group) >= _GROUP:
-                yield record.head.stream, list(group)
-                group.clear()
-            group.append(record)
-        for stream, group in groups.items():
-            if group:
-                yield stream, group
-
-
-def _without_history(facts: Facts, cut: int) -> Facts:
-    """The content at an instant, and all that came after it."""
-    old = facts.time <= cut
-    kept = facts[old].latest()
-    return Facts.concat([kept[kept.op > 0], facts[~old]])
-
-
-def _write(log: Log, stream: str, facts: Facts, events: int, arena: Arena) -> None:
-    order = np.argsort(facts.time, kind="stable")
-    facts = facts[order]
-    for start in range(0, len(facts), _GROUP):
-        part = facts[start : start + _GROUP]
-        none = np.zeros(len(part), np.int64)
-        chunk = Chunk(len(part), 0, none, none, part.s, part.p, part.o, part.time)
-        chunk.op = part.op
-        head = Head(
-            stream,
-            rows=len(part),
-            events=events if not start else 0,
-            deletes=int(np.count_nonzero(part.op < 0)),
-            first=int(part.time[0]),
-            last=int(part.time[-1]),
-        )
-        log.append(head, chunk.pack(arena))
-
-
-_LAST = 1 << 62
+        if self._oxigraph is not None:
+            self._oxigraph.optimize()
 
 
 def _locked(path: Path) -> int:

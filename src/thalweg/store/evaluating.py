@@ -1,0 +1,128 @@
+"""Questions about a content that the engine answers, and the rule that says which ones it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from thalweg.algebra.expressions import Expression, is_volatile
+from thalweg.algebra.nodes import Extend, Filter, LeftJoin, walk
+from thalweg.algebra.query import DEFAULT_GRAPH, Query
+from thalweg.algebra.windows import Static, Unbounded
+from thalweg.answers import ContinuousQuery
+from thalweg.errors import ThalwegError, UnsupportedError
+from thalweg.lang import parse
+from thalweg.operators.answering import snapshot_query
+from thalweg.operators.spans import Changes
+from thalweg.operators.streamset import Streamset
+from thalweg.operators.views import Delta
+from thalweg.options import LIMITS
+from thalweg.rdf.arena import Ids
+from thalweg.rdf.events import Rows
+from thalweg.store.content import Content
+from thalweg.store.reducing import Reducer
+
+STREAM = "urn:thalweg:store"
+"""The stream that the default graph of a question is, whatever streams a store has."""
+_MOST_GRAPHS = 64
+"""Graphs up to which GRAPH ?g is answered by the engine, which asks each of them."""
+
+
+def parsed(text: str, graphs: Collection[str]) -> Query:
+    """The query of a text over a store with these streams: they are its named graphs."""
+    return _parsed(text, frozenset(graphs))
+
+
+@lru_cache(maxsize=128)
+def _parsed(text: str, graphs: frozenset[str]) -> Query:
+    query = parse(text, stream=STREAM, graphs=graphs | {DEFAULT_GRAPH})
+    if query.sequence is not None or any(
+        not isinstance(source.window, Unbounded | Static) or source.streams not in ((), (STREAM,))
+        for source in query.sources
+    ):
+        raise UnsupportedError("a store is asked without windows: name the instant or the window with as_of")
+    return query
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Who answers a question: the engine, which has its query, or Oxigraph, for a reason."""
+
+    query: Query | None
+    reason: str
+
+    @property
+    def by(self) -> str:
+        """The name of who answers."""
+        return "Oxigraph" if self.query is None else "engine"
+
+
+def choice_of(text: str, graphs: Collection[str]) -> Choice:
+    """Who answers a question about a content with these named graphs."""
+    try:
+        query = parsed(text, graphs)
+    except ThalwegError as error:
+        return Choice(None, f"the engine refuses it: {error}")
+    if len(graphs) > _MOST_GRAPHS and "*" in query.unknown_graphs:
+        return Choice(
+            None, f"GRAPH ?g is asked of {len(graphs):,} graphs, and the engine takes {_MOST_GRAPHS}"
+        )
+    for node in walk(query.root):
+        expression: Expression | None = None
+        if isinstance(node, Filter | LeftJoin):
+            expression = node.condition
+        elif isinstance(node, Extend):
+            expression = node.expression
+        if expression is not None and is_volatile(expression):
+            return Choice(None, "RAND, UUID, STRUUID and BNODE are to give something new each time")
+    return Choice(query, "the engine supports all of it")
+
+
+@dataclass(frozen=True)
+class Found:
+    """An answer as rows of ids, what turns them into texts, and how many triples were read for it."""
+
+    query: ContinuousQuery
+    delta: Delta
+    triples: int
+
+
+def evaluate(query: Query, content: Content) -> Found:
+    """The answer of a query over a content."""
+    return query.recursing(lambda: _evaluate(query, content))
+
+
+def _evaluate(query: Query, content: Content) -> Found:
+    arena = content.arena
+    rows = Reducer(query, content).rows()
+    asked = snapshot_query(query)
+    once = Streamset(asked.streams)
+    view = once.add(asked, arena, LIMITS)
+    once.open(0)
+    for stream, triples in zip(asked.streams, rows, strict=True):
+        once.push(stream, _inserts(triples), 0, int(asked.ranked))  # a report is of a complete instant
+    once.run(arena.intern)
+    view.check()
+    delta = view.poll()
+    unranked = ContinuousQuery(arena, query, view, once, _nothing)
+    if asked.ranked:
+        delta = replace(delta, ids=delta.ids[:, : len(unranked.names)])
+    elif (delta.op != 1).any():
+        net = Changes(np.zeros(len(delta), np.int64), delta.op, delta.ids).consolidated()
+        many = np.repeat(np.arange(len(net)), net.weight)
+        none = np.zeros(len(many), np.int64)
+        delta = Delta(none, none + 1, none, none, net.rows[many])
+    return Found(unranked, delta, sum(map(len, rows)))
+
+
+def _inserts(triples: Ids) -> Rows:
+    s, p, o = triples.T.copy()
+    none = np.zeros(len(s), np.int64)
+    return Rows.inserts(none, none, none, s, p, o)
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,97 @@
+"""The content of a store in Oxigraph, for questions that the engine does not answer; made when one is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyoxigraph as ox
+
+from thalweg.rdf.arena import Arena
+from thalweg.store.content import Content
+from thalweg.store.facts import Facts
+from thalweg.store.history import groups_of_rows, states_of
+from thalweg.store.log import Log
+
+_GROUP = 1 << 18
+"""Rows that are brought in at once."""
+_BULK = 50_000
+"""Rows from which on Oxigraph's bulk loader is quicker."""
+
+
+class OxigraphContent:
+    """The current content in a store of Oxigraph on disk: each stream is a graph.
+
+    Of one stream alone, its graph is the default graph of questions. As soon as there is a second one, the union is
+    kept as the default graph: Oxigraph's own union has a triple of two graphs twice.
+    """
+
+    def __init__(self, path: Path, *, applied: int, streams: tuple[str, ...]) -> None:
+        """`applied` records of the log and `streams` are sure to be in what is on disk."""
+        self._content = ox.Store(str(path))
+        self.applied, self.streams = applied, list(streams)
+
+    def catch_up(self, log: Log) -> None:
+        """Bring all records of a log in; what is there already changes nothing."""
+        for begin, end in groups_of_rows(log.records, self.applied, _GROUP):
+            arena = Arena()
+            facts = states_of(log, begin, end, arena)
+            self._admit([record.head.stream for record in log.records[begin:end] if record.head.rows])
+            self._set(facts, arena)
+            self.applied = end
+
+    def _set(self, facts: Facts, arena: Arena) -> None:
+        self._remove(facts[facts.op < 0], arena)
+        added = facts[facts.op > 0]
+        lines = added.lines(arena, named=True, default=len(self.streams) > 1)
+        quads = ox.parse(lines, format=ox.RdfFormat.N_QUADS)
+        if len(added) >= _BULK:
+            self._content.bulk_extend(quads)
+        else:
+            self._content.extend(quads)
+
+    def _admit(self, streams: list[str]) -> None:
+        new = [stream for stream in dict.fromkeys(streams) if stream not in self.streams]
+        if len(self.streams) == 1 and new:
+            only = ox.NamedNode(self.streams[0])
+            self._content.bulk_extend(
+                ox.Quad(quad.subject, quad.predicate, quad.object)
+                for quad in list(self._content.quads_for_pattern(None, None, None, only))
+            )
+        self.streams += new
+
+    def _remove(self, rows: Facts, arena: Arena) -> None:
+        several = len(self.streams) > 1
+        for quad in ox.parse(rows.lines(arena, named=True, default=False), format=ox.RdfFormat.N_QUADS):
+            self._content.remove(quad)
+            if several:
+                triple = quad.subject, quad.predicate, quad.object
+                found = self._content.quads_for_pattern(*triple, None)
+                if all(other.graph_name == ox.DefaultGraph() for other in found):
+                    self._content.remove(ox.Quad(*triple))
+
+    def query(self, text: str) -> ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples:
+        """The answer of a query over the content."""
+        return _query(self._content, self.streams, text)
+
+    def flush(self) -> None:
+        """Have everything on disk."""
+        self._content.flush()
+
+    def optimize(self) -> None:
+        """Make the files small."""
+        self._content.optimize()
+
+
+def query_once(content: Content, text: str) -> ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples:
+    """The answer of a query over a content that is brought into memory for it."""
+    store, names = ox.Store(), content.names
+    lines = content.facts().lines(content.arena, named=True, default=len(names) > 1)
+    store.bulk_extend(ox.parse(lines, format=ox.RdfFormat.N_QUADS))
+    return _query(store, names, text)
+
+
+def _query(
+    store: ox.Store, streams: list[str], text: str
+) -> ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples:
+    one = ox.NamedNode(streams[0]) if len(streams) == 1 else None
+    return store.query(text, default_graph=one)
