@@ -147,6 +147,9 @@ def ask(
         AnswerFormat | None,
         typer.Option(help="Format of the answer [a table on a terminal, else JSON; a graph: N-Triples]."),
     ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print how the query is answered, instead of the answer.")
+    ] = False,
 ) -> None:
     """Print the answer of a SPARQL query over the content of a store, now or at an earlier instant."""
     from thalweg.store.printing import written
@@ -161,6 +164,10 @@ def ask(
     format = None if out_format is None else out_format.value
     try:
         with _opened(store, on) as opened:
+            if explain:
+                for line in opened.explain(text, as_of=at).lines():
+                    print(line)
+                return
             for part in written(opened.ask(text, as_of=at), format, terminal=sys.stdout.isatty()):
                 sys.stdout.buffer.write(part)
             sys.stdout.buffer.flush()

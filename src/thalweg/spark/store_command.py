@@ -7,7 +7,9 @@ from pathlib import Path
 from thalweg.instants import Time
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.events import EventBatch
+from thalweg.spark.store_order import OrderExplanation
 from thalweg.spark.store_table import Table, TableStats
+from thalweg.store.evaluating import parsed
 from thalweg.store.printing import Solutions
 from thalweg.store.store import AsOf
 
@@ -46,7 +48,7 @@ class Opened:
 
     def ask(self, text: str, *, as_of: AsOf | None = None) -> Solutions:
         """The answer of a query."""
-        from thalweg.spark.store_handle import SparkStore, bounds, parsed
+        from thalweg.spark.store_handle import SparkStore, bounds
 
         state = self.table.refresh()
         bounds(as_of, state.horizon)  # what is refused is refused before Java starts
@@ -56,6 +58,15 @@ class Opened:
         if query.ask:
             return Solutions((), (), truth=rows[0][0])
         return Solutions(df.columns, rows, is_graph=query.template is not None)
+
+    def explain(self, text: str, *, as_of: AsOf | None = None) -> OrderExplanation:
+        """How a query is answered; that needs no Java."""
+        from thalweg.spark.store_handle import bounds
+
+        state = self.table.refresh()
+        bounds(as_of, state.horizon)
+        query = parsed(text, {stream for file in state.files.values() for stream in file.streams})
+        return OrderExplanation(query, self.table.frequencies())
 
     def compact(self, *, before: Time | None = None) -> None:
         """Merge the files of the store."""

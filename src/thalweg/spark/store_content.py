@@ -76,9 +76,8 @@ class Content:
 
 
 def _streams(source: Source) -> set[str] | None:
-    """The streams whose graphs a source is made of; None: all."""
-    named = {graph for graph in source.graphs if graph != DEFAULT_GRAPH}
-    return named or None
+    """The streams whose graphs a source is made of; None: all. FROM NAMED alone leaves the default graph none."""
+    return None if DEFAULT_GRAPH in source.graphs else set(source.graphs)
 
 
 def id_of(text: str) -> int:

@@ -14,12 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.window import Window
 
-from thalweg.algebra.query import DEFAULT_GRAPH, Query
-from thalweg.algebra.windows import Static, Unbounded
+from thalweg.algebra.query import Query
 from thalweg.arguments import time_of
-from thalweg.errors import UnsupportedError, UsageError
+from thalweg.errors import UsageError
 from thalweg.instants import Time, show_instant
-from thalweg.lang import parse
 from thalweg.options import RunOptions
 from thalweg.rdf.prune import Prune
 from thalweg.spark.frames import uniform
@@ -27,9 +25,9 @@ from thalweg.spark.payloads import read_payloads
 from thalweg.spark.store_content import SCHEMA, Content
 from thalweg.spark.store_plan import Compiler
 from thalweg.spark.store_table import FOREVER, Table, TableStats
+from thalweg.store.evaluating import parsed
 from thalweg.store.store import AsOf
 
-_STREAM = "urn:thalweg:store"
 _ROWS = f"{SCHEMA.removesuffix(', until long')}, error string"
 _ARROW = pa.schema(
     [
@@ -218,17 +216,6 @@ def bounds(as_of: AsOf | None, horizon: int | None) -> tuple[int | None, int | N
             f"the history before {show_instant(horizon)} was dropped when the store was compacted"
         )
     return low, high
-
-
-def parsed(text: str, streams: set[str]) -> Query:
-    """The query of a text over a store with these streams: they are its named graphs."""
-    query = parse(text, stream=_STREAM, graphs=streams | {DEFAULT_GRAPH})
-    if query.sequence is not None or any(
-        not isinstance(source.window, Unbounded | Static) or source.streams not in ((), (_STREAM,))
-        for source in query.sources
-    ):
-        raise UnsupportedError("a store is asked without windows: name the instant or the window with as_of")
-    return query
 
 
 def _rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

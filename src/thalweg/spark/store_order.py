@@ -6,9 +6,11 @@ a pattern that shares variables with what is joined already counts with the rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from thalweg.algebra.nodes import Bgp, walk
+from thalweg.algebra.query import Query
 from thalweg.algebra.terms import Const, Pattern, Var
 from thalweg.spark.store_table import Frequency
 
@@ -75,3 +77,21 @@ def join_order(patterns: Sequence[Pattern], table: Mapping[str, Frequency]) -> l
         order.append(best)
         left.remove(best)
     return order
+
+
+@dataclass(frozen=True)
+class OrderExplanation:
+    """How a query is answered on Spark: the order of its patterns, and what each is expected to match."""
+
+    query: Query
+    table: Mapping[str, Frequency]
+
+    def lines(self) -> Iterator[str]:
+        """The explanation as text."""
+        yield "answered by: Spark SQL"
+        for node in walk(self.query.root):
+            if isinstance(node, Bgp) and node.patterns:
+                yield "patterns in the order of their joins, with the rows that each is expected to match:"
+                for place in join_order(node.patterns, self.table):
+                    rows = estimate(node.patterns[place], self.table).rows
+                    yield f"  {node.patterns[place]}  ~ {rows:,.0f}"

@@ -11,9 +11,8 @@ import numpy as np
 from thalweg.algebra.expressions import Expression, is_volatile
 from thalweg.algebra.nodes import Extend, Filter, LeftJoin, walk
 from thalweg.algebra.query import DEFAULT_GRAPH, Query
-from thalweg.algebra.windows import Static, Unbounded
 from thalweg.answers import ContinuousQuery
-from thalweg.errors import ThalwegError, UnsupportedError
+from thalweg.errors import ThalwegError
 from thalweg.lang import parse
 from thalweg.operators.answering import snapshot_query
 from thalweg.operators.spans import Changes
@@ -22,11 +21,10 @@ from thalweg.operators.views import Delta
 from thalweg.options import LIMITS
 from thalweg.rdf.arena import Ids
 from thalweg.rdf.events import Rows
+from thalweg.store.asking import STREAM, check_windows
 from thalweg.store.content import Content
 from thalweg.store.reducing import Reducer
 
-STREAM = "urn:thalweg:store"
-"""The stream that the default graph of a question is, whatever streams a store has."""
 _MOST_GRAPHS = 64
 """Graphs up to which GRAPH ?g is answered by the engine, which asks each of them."""
 
@@ -39,11 +37,7 @@ def parsed(text: str, graphs: Collection[str]) -> Query:
 @lru_cache(maxsize=128)
 def _parsed(text: str, graphs: frozenset[str]) -> Query:
     query = parse(text, stream=STREAM, graphs=graphs | {DEFAULT_GRAPH})
-    if query.sequence is not None or any(
-        not isinstance(source.window, Unbounded | Static) or source.streams not in ((), (STREAM,))
-        for source in query.sources
-    ):
-        raise UnsupportedError("a store is asked without windows: name the instant or the window with as_of")
+    check_windows(query)
     return query
 
 

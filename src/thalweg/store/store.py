@@ -26,7 +26,7 @@ from thalweg.rdf.prune import Prune
 from thalweg.statements import lines_of
 from thalweg.static.files import BrokenStaticFileError
 from thalweg.store.answers import Answer, EngineAnswer, answer_of
-from thalweg.store.asking import as_query_error
+from thalweg.store.asking import check_syntax
 from thalweg.store.content import Content
 from thalweg.store.evaluating import Choice, choice_of, evaluate
 from thalweg.store.history import LAST, content_at, facts_of, groups_of_rows, states_of, write_compacted
@@ -349,13 +349,12 @@ class Store:
             else:
                 made = EngineAnswer(found, self._alone)
                 return made, Explanation(choice, found.triples, len(found.delta))
-        try:
-            asked = self._in_oxigraph() if as_of is None else None
-            answer = answer_of(query_once(content, text) if asked is None else asked.query(text))
-            return answer, Explanation(choice, rows=len(answer))
-        except SyntaxError as error:
-            message = str(error.args[0] if error.args else error)
-        raise as_query_error(text, message)
+        check_syntax(text)
+        if as_of is None:
+            answer = answer_of(self._in_oxigraph().query(text))
+        else:
+            answer = answer_of(query_once(content, text))
+        return answer, Explanation(choice, rows=len(answer))
 
     def _bounds(self, as_of: AsOf) -> tuple[int | None, int]:
         start, end = as_of if isinstance(as_of, tuple) else (None, as_of)
