@@ -15,7 +15,7 @@ from thalweg.cli.run import BlankNodes, OnError, Runner
 from thalweg.errors import UsageError
 
 if TYPE_CHECKING:
-    from thalweg.store.store import AsOf
+    from thalweg.store.asking import AsOf
 
 commands = typer.Typer(
     help="Keep events on disk, and ask SPARQL of what is or was there.", no_args_is_help=True

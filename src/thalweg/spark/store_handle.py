@@ -17,7 +17,7 @@ from pyspark.sql.window import Window
 from thalweg.algebra.query import Query
 from thalweg.arguments import time_of
 from thalweg.errors import UsageError
-from thalweg.instants import Time, show_instant
+from thalweg.instants import Time
 from thalweg.options import RunOptions
 from thalweg.rdf.prune import Prune
 from thalweg.spark.frames import uniform
@@ -25,8 +25,8 @@ from thalweg.spark.payloads import read_payloads
 from thalweg.spark.store_content import SCHEMA, Content
 from thalweg.spark.store_plan import Compiler
 from thalweg.spark.store_table import FOREVER, Table, TableStats
+from thalweg.store.asking import AsOf, bounds
 from thalweg.store.evaluating import parsed
-from thalweg.store.store import AsOf
 
 _ROWS = f"{SCHEMA.removesuffix(', until long')}, error string"
 _ARROW = pa.schema(
@@ -201,21 +201,6 @@ class SparkStore:
 
     def __exit__(self, *failure: object) -> None:
         return None
-
-
-def bounds(as_of: AsOf | None, horizon: int | None) -> tuple[int | None, int | None]:
-    """The microseconds between which events are seen."""
-    if as_of is None:
-        return None, None
-    start, end = as_of if isinstance(as_of, tuple) else (None, as_of)
-    low, high = None if start is None else time_of(start), time_of(end)
-    if low is not None and low >= high:
-        raise UsageError(f"the window ends before it begins: {start} to {end}")
-    if horizon is not None and (high < horizon or (low is not None and low < horizon)):
-        raise UsageError(
-            f"the history before {show_instant(horizon)} was dropped when the store was compacted"
-        )
-    return low, high
 
 
 def _rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,13 +8,32 @@ import pyoxigraph as ox
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.windows import Static, Unbounded
-from thalweg.errors import QueryError, UnsupportedError
+from thalweg.arguments import time_of
+from thalweg.errors import QueryError, UnsupportedError, UsageError
+from thalweg.instants import Time, show_instant
 from thalweg.lang import parse
 
 STREAM = "urn:thalweg:store"
 """The stream that the default graph of a question is, whatever streams a store has."""
+AsOf = Time | tuple[Time, Time]
+"""An instant, or a window: what came after its first instant, up to and including its second."""
 _PLACE = re.compile(r"error at (\d+):(\d+): (.*)", re.DOTALL)
 _LONGEST = 200
+
+
+def bounds(as_of: AsOf | None, horizon: int | None) -> tuple[int | None, int | None]:
+    """The microseconds between which events are seen."""
+    if as_of is None:
+        return None, None
+    start, end = as_of if isinstance(as_of, tuple) else (None, as_of)
+    low, high = None if start is None else time_of(start), time_of(end)
+    if low is not None and low >= high:
+        raise UsageError(f"the window ends before it begins: {start} to {end}")
+    if horizon is not None and (high < horizon or (low is not None and low < horizon)):
+        raise UsageError(
+            f"the history before {show_instant(horizon)} was dropped when the store was compacted"
+        )
+    return low, high
 
 
 def check_windows(query: Query) -> None:

@@ -1,8 +1,6 @@
-"""The content of a store in Oxigraph, for questions that the engine does not answer; made when one is asked."""
+"""The content of a store in Oxigraph, in memory, for questions that the engine does not answer."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pyoxigraph as ox
 
@@ -19,19 +17,22 @@ _BULK = 50_000
 
 
 class OxigraphContent:
-    """The current content in a store of Oxigraph on disk: each stream is a graph.
+    """A content in a store of Oxigraph in memory: each stream is a graph.
 
     Of one stream alone, its graph is the default graph of questions. As soon as there is a second one, the union is
     kept as the default graph: Oxigraph's own union has a triple of two graphs twice.
     """
 
-    def __init__(self, path: Path, *, applied: int, streams: tuple[str, ...]) -> None:
-        """`applied` records of the log and `streams` are sure to be in what is on disk."""
-        self._content = ox.Store(str(path))
-        self.applied, self.streams = applied, list(streams)
+    def __init__(self, content: Content, applied: int = 0) -> None:
+        """A content, in which so many records of the log are."""
+        self._content = ox.Store()
+        self.streams: list[str] = []
+        self._admit(content.names)
+        self._set(content.facts(), content.arena)
+        self.applied = applied
 
     def catch_up(self, log: Log) -> None:
-        """Bring all records of a log in; what is there already changes nothing."""
+        """Bring in the records of a log that came since."""
         for begin, end in groups_of_rows(log.records, self.applied, _GROUP):
             arena = Arena()
             facts = states_of(log, begin, end, arena)
@@ -71,27 +72,5 @@ class OxigraphContent:
 
     def query(self, text: str) -> ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples:
         """The answer of a query over the content."""
-        return _query(self._content, self.streams, text)
-
-    def flush(self) -> None:
-        """Have everything on disk."""
-        self._content.flush()
-
-    def optimize(self) -> None:
-        """Make the files small."""
-        self._content.optimize()
-
-
-def query_once(content: Content, text: str) -> ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples:
-    """The answer of a query over a content that is brought into memory for it."""
-    store, names = ox.Store(), content.names
-    lines = content.facts().lines(content.arena, named=True, default=len(names) > 1)
-    store.bulk_extend(ox.parse(lines, format=ox.RdfFormat.N_QUADS))
-    return _query(store, names, text)
-
-
-def _query(
-    store: ox.Store, streams: list[str], text: str
-) -> ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples:
-    one = ox.NamedNode(streams[0]) if len(streams) == 1 else None
-    return store.query(text, default_graph=one)
+        one = ox.NamedNode(self.streams[0]) if len(self.streams) == 1 else None
+        return self._content.query(text, default_graph=one)

@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -17,7 +17,7 @@ import numpy as np
 
 from thalweg.arguments import stream_of, time_of
 from thalweg.errors import DataError, LimitError, UsageError
-from thalweg.instants import Time, show_instant
+from thalweg.instants import Time
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.chunk import Chunk
 from thalweg.rdf.events import EventBatch, Rows
@@ -26,16 +26,13 @@ from thalweg.rdf.prune import Prune
 from thalweg.statements import lines_of
 from thalweg.static.files import BrokenStaticFileError
 from thalweg.store.answers import Answer, EngineAnswer, answer_of
-from thalweg.store.asking import check_syntax
+from thalweg.store.asking import AsOf, bounds, check_syntax
 from thalweg.store.content import Content
 from thalweg.store.evaluating import Choice, choice_of, evaluate
 from thalweg.store.history import LAST, content_at, facts_of, groups_of_rows, states_of, write_compacted
 from thalweg.store.log import Head, Log, sync_folder
-from thalweg.store.oxigraph import OxigraphContent, query_once
+from thalweg.store.oxigraph import OxigraphContent
 from thalweg.store.stats import StoreStats
-
-AsOf = Time | tuple[Time, Time]
-"""An instant, or a window: what came after its first instant, up to and including its second."""
 
 _FORMAT = 1
 _GROUP = 1 << 22
@@ -52,12 +49,8 @@ class _Manifest:
     format: int = _FORMAT
     generation: int = 0
     """Which folder of segments is the log."""
-    applied: int = 0
-    """How many records of the log are sure to be in what Oxigraph has on disk."""
     horizon: int | None = None
     """The instant before which the history was dropped."""
-    streams: tuple[str, ...] = ()
-    """The streams whose events Oxigraph has."""
     writers: dict[str, int] = field(default_factory=dict)
     """How far writers had come when the log was last compacted."""
 
@@ -116,6 +109,9 @@ class Store:
         for old in self.path.glob("log-*"):
             if old.name != self._log_folder.name:  # a compaction was interrupted
                 shutil.rmtree(old)
+        shutil.rmtree(
+            self.path / "content", ignore_errors=True
+        )  # of earlier versions, which had Oxigraph's there
         self._log = Log(self._log_folder)
         self._content = self._mapped()
         self._oxigraph: OxigraphContent | None = None
@@ -162,7 +158,6 @@ class Store:
                 return
             try:
                 self._file_content()
-                self._checkpoint()
             finally:
                 self._closed = True
                 self._log.close()
@@ -305,22 +300,9 @@ class Store:
     def _in_oxigraph(self) -> OxigraphContent:
         """The content in Oxigraph, with all records of the log."""
         if self._oxigraph is None:
-            manifest = self._manifest
-            applied = min(manifest.applied, len(self._log.records))
-            self._oxigraph = OxigraphContent(
-                self.path / "content", applied=applied, streams=manifest.streams if applied else ()
-            )
+            self._oxigraph = OxigraphContent(self._current(), len(self._log.records))
         self._oxigraph.catch_up(self._log)
         return self._oxigraph
-
-    def _checkpoint(self) -> None:
-        """Have on disk what Oxigraph has, so that the next process need not bring these records in again."""
-        found = self._oxigraph
-        if found is not None and (
-            self._manifest.applied != found.applied or list(self._manifest.streams) != found.streams
-        ):
-            found.flush()
-            self._save(replace(self._manifest, applied=found.applied, streams=tuple(found.streams)))
 
     # Asking
 
@@ -339,7 +321,7 @@ class Store:
 
     def _ask(self, text: str, as_of: AsOf | None) -> tuple[Answer, Explanation]:
         self._check_open()
-        content = self._current() if as_of is None else self._snapshot(*self._bounds(as_of))
+        content = self._current() if as_of is None else self._snapshot(as_of)
         choice = choice_of(text, content.names)
         if choice.query is not None:
             try:
@@ -350,26 +332,14 @@ class Store:
                 made = EngineAnswer(found, self._alone)
                 return made, Explanation(choice, found.triples, len(found.delta))
         check_syntax(text)
-        if as_of is None:
-            answer = answer_of(self._in_oxigraph().query(text))
-        else:
-            answer = answer_of(query_once(content, text))
+        known = self._in_oxigraph() if content is self._content else OxigraphContent(content)
+        answer = answer_of(known.query(text))
         return answer, Explanation(choice, rows=len(answer))
 
-    def _bounds(self, as_of: AsOf) -> tuple[int | None, int]:
-        start, end = as_of if isinstance(as_of, tuple) else (None, as_of)
-        low, high = None if start is None else time_of(start), time_of(end)
-        if low is not None and low >= high:
-            raise UsageError(f"the window ends before it begins: {start} to {end}")
-        horizon = self._manifest.horizon
-        if horizon is not None and (high < horizon or (low is not None and low < horizon)):
-            raise UsageError(
-                f"the history before {show_instant(horizon)} was dropped when the store was compacted"
-            )
-        return low, high
-
-    def _snapshot(self, start: int | None, end: int) -> Content:
-        """The content at an instant, in memory."""
+    def _snapshot(self, as_of: AsOf) -> Content:
+        """The content at an instant or of a window, in memory."""
+        start, end = bounds(as_of, self._manifest.horizon)
+        assert end is not None
         records = self._log.records
         if start is None and all(record.head.last <= end for record in records if record.head.rows):
             return self._current()
@@ -405,7 +375,6 @@ class Store:
         streams: dict[str, int] = {}
         for head in heads:
             streams[head.stream] = streams.get(head.stream, 0) + head.rows
-        files = [self._content_file, *(self.path / "content").rglob("*")]
         return StoreStats(
             events=sum(head.events for head in heads),
             rows=sum(head.rows for head in heads),
@@ -418,7 +387,7 @@ class Store:
             horizon=self._manifest.horizon,
             records=len(self._log.records),
             log_bytes=self._log.nbytes,
-            content_bytes=sum(path.stat().st_size for path in files if path.is_file()),
+            content_bytes=self._content_file.stat().st_size if self._content_file.exists() else 0,
         )
 
     # Compaction
@@ -434,9 +403,6 @@ class Store:
     def _compact(self, cut: int | None) -> None:
         self._check_open()
         self._current()
-        if self._oxigraph is not None or self._manifest.applied:
-            self._in_oxigraph()
-        self._checkpoint()
         horizon = self._manifest.horizon
         if cut is not None and (horizon is None or cut > horizon):
             horizon = cut
@@ -455,16 +421,12 @@ class Store:
         old = self._log_folder
         self._log = Log(folder)
         reached = len(self._log.records)
-        if self._oxigraph is not None:
-            self._oxigraph.applied = reached
-            manifest = replace(manifest, applied=reached)
         self._save(manifest)
         shutil.rmtree(old)
         self._content.about["reached"] = reached
         self._save_content()
         self._snapshots.clear()
-        if self._oxigraph is not None:
-            self._oxigraph.optimize()
+        self._oxigraph = None
 
 
 def _locked(path: Path) -> int:
@@ -482,7 +444,7 @@ def _locked(path: Path) -> int:
 def _read(path: Path) -> _Manifest:
     try:
         found = json.loads(path.read_bytes())
-        manifest = _Manifest(**{**found, "streams": tuple(found["streams"])})
+        manifest = _Manifest(**{one.name: found[one.name] for one in fields(_Manifest)})
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(f"this is not the manifest of a store: {error}", source=str(path)) from None
     if manifest.format != _FORMAT:

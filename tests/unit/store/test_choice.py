@@ -48,6 +48,20 @@ def test_a_question_about_one_subject_reads_what_is_around_it(store: tw.Store) -
     assert store.explain("SELECT * { ?s ?p ?o }").triples == 302
 
 
+def test_a_limit_reads_as_many_triples_as_it_needs(store: tw.Store) -> None:
+    store.push(T, at=3, graph="".join(f'<http://ex/n{k}> <http://ex/p> "{k % 7}" .\n' for k in range(300)))
+    for text, rows in (
+        ("SELECT * { ?s ?p ?o } LIMIT 5", 5),
+        ("SELECT ?o { ?s :p ?o } OFFSET 297 LIMIT 9", 3),
+    ):
+        found = store.explain(EX + text)
+        assert (found.rows, found.triples is not None and found.triples < 2 * 310) == (rows, True)
+    assert store.explain("SELECT * { ?s ?p ?o } LIMIT 5").triples == 10
+    assert store.explain("ASK { ?s ?p ?o }").triples == 2
+    assert len(store.ask(EX + "SELECT * { ?s :next ?s } LIMIT 1")) == 0
+    assert len(store.ask(EX + "SELECT DISTINCT ?o { ?s :p ?o } LIMIT 7")) == 7
+
+
 def test_an_optional_part_does_not_restrict_what_is_outside_of_it(store: tw.Store) -> None:
     text = EX + "SELECT ?a ?c { ?a :p '1' OPTIONAL { ?a :next ?b . ?b :next ?c } FILTER(!BOUND(?c)) }"
     assert len(store.ask(text)) == sum(k % 7 == 1 for k in range(300)) - 1
