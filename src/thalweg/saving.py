@@ -25,7 +25,7 @@ from thalweg.rdf.arena import Arena
 from thalweg.schema.axioms import Schema
 from thalweg.static.data import StaticData
 
-FORMAT = 11
+FORMAT = 12
 
 
 @dataclass

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sequence_cases import accepted, answered, cases, events, expected, within_lateness
 
-from thalweg.operators import sequence_pool, sequence_runs
+from thalweg.operators import sequence_buffer, sequence_pool, sequence_runs
 from thalweg.testing.sequences import Event, SequenceCase
 
 NUMBER_TWO = '"2"^^<http://www.w3.org/2001/XMLSchema#integer>'
@@ -30,5 +30,6 @@ def test_a_pool_without_room_has_the_same_matches(
         ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequence_pool, "_SMALL", 2)
+        patch.setattr(sequence_buffer, "_SMALL", 2)
         patch.setattr(sequence_runs, "_PAUSE", 1)
         assert answered(case, arrived, lateness=lateness) == expected(case, arrived), case.text()

@@ -53,7 +53,7 @@ def needs_of(automaton: Automaton, sequence: Sequence) -> list[int]:
     return found
 
 
-class _Tables:
+class Tables:
     """The automaton as tables of numbers."""
 
     def __init__(
@@ -165,6 +165,66 @@ class _Tables:
         return self.slots.setdefault(name, len(self.slots))
 
 
+class Inputs:
+    """The solutions of the atoms that lead into states, as a kernel takes them."""
+
+    def __init__(self, sequence: Sequence, automaton: Automaton, arena: Arena) -> None:
+        self._arena = arena
+        atoms = {atom.name: atom for atom in (sequence.atom(state.use) for state in automaton.states)}
+        self.names = list(atoms)
+        """The atoms."""
+        compared = {
+            name
+            for atom in sequence.atoms
+            for condition in atom.conditions
+            for one in comparisons_of(condition.expression) or ()
+            for name in (side.name for side in one.sides if isinstance(side, Variable))
+        }
+        self._numeric = [
+            [
+                place
+                for place, one in enumerate(atom.possible)
+                if one in compared or function_name(PREVIOUS, one) in compared
+            ]
+            for atom in atoms.values()
+        ]
+        """For each atom the places of the variables that comparisons use."""
+        self._width = max(len(atom.possible) for atom in atoms.values())
+
+    def numbers(self, found: Mapping[str, Solutions]) -> list[Floats] | None:
+        """The numbers of the solutions of each atom; None: something to be compared is no number."""
+        made = []
+        for name, compared in zip(self.names, self._numeric, strict=True):
+            rows = found[name].rows
+            numbers = np.empty((len(rows), self._width), np.float64)
+            for place in compared:
+                ids = np.ascontiguousarray(rows[:, place])
+                kinds, numbers[:, place] = self._arena.numbers(ids)
+                if ((GROUPS[kinds] != NUMBER) & (ids != 0)).any():
+                    return None
+            made.append(numbers)
+        return made
+
+    def arrays(
+        self, found: Mapping[str, Solutions], numbers: list[Floats], previous: list[Ints] | None
+    ) -> tuple[Ints, Ints, Ints, Ints, Floats, Ints]:
+        """Where the solutions of each atom begin and end; their times, values and numbers; the instants before them."""
+        chosen = [found[name] for name in self.names]
+        ends = np.cumsum([len(one) for one in chosen])
+        starts = ends - [len(one) for one in chosen]
+        events = np.empty((int(ends[-1]), self._width), np.int64)
+        for place, one in enumerate(chosen):
+            events[starts[place] : ends[place], : one.rows.shape[1]] = one.rows
+        return (
+            starts,
+            ends,
+            np.concatenate([one.times for one in chosen]),
+            events,
+            np.concatenate(numbers),
+            np.empty((0, 2), np.int64) if previous is None else np.concatenate(previous),
+        )
+
+
 class Pool:
     """Runs in the form of the kernel."""
 
@@ -178,15 +238,13 @@ class Pool:
         shedding: Shedding,
     ) -> None:
         self._sequence, self._arena, self._width, self._shedding = sequence, arena, width, shedding
-        tables = _Tables(sequence, automaton, places, arena)
+        tables = Tables(sequence, automaton, places, arena)
         self.fits = tables.fits
         """Whether the kernel can take this sequence."""
-        self._atoms = [sequence.atom(state.use) for state in automaton.states]
-        names = list(dict.fromkeys(atom.name for atom in self._atoms))
-        self.names = names
-        """The atoms that lead into states."""
         if not self.fits:
             return
+        self.inputs = Inputs(sequence, automaton, arena)
+        atoms, names = [sequence.atom(state.use) for state in automaton.states], self.inputs.names
         self._columns = {name: places[name] for name in tables.slots}
         self._slots = tables.slots
         by_state: list[list[int]] = [[] for _ in automaton.states]
@@ -203,7 +261,7 @@ class Pool:
         accepting = {acceptance.state for acceptance in automaton.acceptances}
         states: list[list[int]] = []
         state_indexes: list[int] = []
-        for number, atom in enumerate(self._atoms):
+        for number, atom in enumerate(atoms):
             first = len(state_indexes)
             state_indexes += by_state[number]
             states.append(
@@ -218,43 +276,26 @@ class Pool:
                 ]
             )
         binds, bind_ranges = [], [0]
-        self._numeric: list[list[int]] = []
-        """For each atom the places of the variables that comparisons use."""
-        compared = {
-            name
-            for atom in sequence.atoms
-            for condition in atom.conditions
-            for one in comparisons_of(condition.expression) or ()
-            for name in (side.name for side in one.sides if isinstance(side, Variable))
-        }
         for name in names:
-            atom = next(atom for atom in self._atoms if atom.name == name)
+            atom = next(atom for atom in atoms if atom.name == name)
             binds += [
                 (place, places[one], tables.slots.get(one, -1))
                 for place, one in enumerate(atom.possible)
                 if one in places
             ]
             bind_ranges.append(len(binds))
-            self._numeric.append(
-                [
-                    place
-                    for place, one in enumerate(atom.possible)
-                    if one in compared or function_name(PREVIOUS, one) in compared
-                ]
-            )
-        self._event_width = max(len(atom.possible) for atom in self._atoms)
         self._tables = (
-            _table(states, kernel.STATE_WIDTH),
-            _table(tables.edges, kernel.EDGE_WIDTH),
-            _table(indexes, kernel.INDEX_WIDTH),
+            table(states, kernel.STATE_WIDTH),
+            table(tables.edges, kernel.EDGE_WIDTH),
+            table(indexes, kernel.INDEX_WIDTH),
             np.array(state_indexes, np.int64),
             np.array(columns, np.int64),
             np.array(tables.edge_keys, np.int64),
-            _table(tables.checks, 2),
-            _table(tables.conditions, 9),
+            table(tables.checks, 2),
+            table(tables.conditions, 9),
             np.array(tables.constants, np.float64),
             np.array(tables.clears, np.int64),
-            _table(binds, 3),
+            table(binds, 3),
             np.array(bind_ranges, np.int64),
         )
         self._links = max(1, max(map(len, by_state)))
@@ -272,20 +313,6 @@ class Pool:
         self.count = 0
         self._matches = np.empty((_SMALL, self._width + 1), np.int64)
 
-    def numbers_of(self, found: Mapping[str, Solutions]) -> list[Floats] | None:
-        """The numbers of the solutions of each atom; None: something to be compared is no number."""
-        made = []
-        for name, compared in zip(self.names, self._numeric, strict=True):
-            rows = found[name].rows
-            numbers = np.empty((len(rows), self._event_width), np.float64)
-            for place in compared:
-                ids = np.ascontiguousarray(rows[:, place])
-                kinds, numbers[:, place] = self._arena.numbers(ids)
-                if ((GROUPS[kinds] != NUMBER) & (ids != 0)).any():
-                    return None
-            made.append(numbers)
-        return made
-
     def step(
         self,
         instants: Ints,
@@ -300,23 +327,8 @@ class Pool:
         `before` are the last two instants before the batch, the older one first; `previous` has for each solution
         those of its partition, and `others` is how many partial matches wait elsewhere.
         """
-        chosen = [found[name] for name in self.names]
-        ends = np.cumsum([len(one) for one in chosen])
-        starts = ends - [len(one) for one in chosen]
-        events = np.empty((int(ends[-1]), self._event_width), np.int64)
-        for place, one in enumerate(chosen):
-            events[starts[place] : ends[place], : one.rows.shape[1]] = one.rows
         meta = np.array([self.count, 0, 0, *before], np.int64)
-        times, values = np.concatenate([one.times for one in chosen]), np.concatenate(numbers)
-        nothing = np.empty((0, 2), np.int64)
-        inputs = (
-            starts,
-            ends,
-            times,
-            events,
-            values,
-            nothing if previous is None else np.concatenate(previous),
-        )
+        inputs = self.inputs.arrays(found, numbers, previous)
         crowded = -1  # the instant for which room was made last
         while True:
             taken = kernel.take_instants(
@@ -340,7 +352,7 @@ class Pool:
             if 2 * self.count > len(self._rows) or crowded == taken:
                 self._grow(2 * len(self._rows))
             if 2 * matched > len(self._matches) or crowded == taken:
-                self._matches = _larger(self._matches, 2 * len(self._matches))
+                self._matches = larger(self._matches, 2 * len(self._matches))
             crowded = taken
         made = self._matches[:matched]
         if len(self._matches) > _MOST_ROOM:  # the matches of a large batch would be far more than all runs
@@ -375,8 +387,8 @@ class Pool:
         return self._rows[: self.count]
 
     def _grow(self, size: int) -> None:
-        self._rows, self._numbers = _larger(self._rows, size), _larger(self._numbers, size)
-        self._link = _larger(self._link, size)
+        self._rows, self._numbers = larger(self._rows, size), larger(self._numbers, size)
+        self._link = larger(self._link, size)
         self._heads = np.empty((len(self._heads), size), np.int64)
         self._index()
 
@@ -415,13 +427,15 @@ class Pool:
         )
 
 
-def _larger(cells: NDArray[Any], size: int) -> NDArray[Any]:
+def larger(cells: NDArray[Any], size: int) -> NDArray[Any]:
+    """A copy of a table with room for more rows."""
     found = np.empty((size, cells.shape[1]), cells.dtype)
     found[: len(cells)] = cells
     return found
 
 
-def _table(rows: list[Any], width: int) -> Ints:
+def table(rows: list[Any], width: int) -> Ints:
+    """Rows as a table of numbers, with zeros behind them up to a width."""
     made = np.zeros((len(rows), width), np.int64)
     if rows:
         filled = np.array(rows, np.int64)

@@ -28,6 +28,7 @@ from thalweg.algebra.terms import XSD
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.kernels.sequence_steps import ALL, LATEST, NOTHING
 from thalweg.kernels.times import NO_TIME
+from thalweg.operators.sequence_buffer import Buffer
 from thalweg.operators.sequence_events import Instants, Solutions, pairs
 from thalweg.operators.sequence_functions import ZERO, accumulators_of, functions_in, without_averages
 from thalweg.operators.sequence_negation import FIRST, LAST, MARKS, Negations, agreeing
@@ -108,11 +109,14 @@ class SequenceRuns:
         if self.sequence.selects and self._trails is not None:
             self._selection = Selection(self.sequence, self.automaton, self._trails, self._texts)
         self._settled = NO_TIME
-        self._pool: Pool | None = None
+        self._pool: Pool | Buffer | None = None
         self._pooled, self._pause = False, 0
         if not_by_instants(self.sequence) is None:
-            pool = Pool(self.sequence, self.automaton, self._place, self._wide, arena, self._shedding)
-            self._pool = pool if pool.fits else None
+            for kind in (Buffer, Pool):
+                pool = kind(self.sequence, self.automaton, self._place, self._wide, arena, self._shedding)
+                if pool.fits:
+                    self._pool = pool
+                    break
 
     # What runs keep
 
@@ -206,7 +210,7 @@ class SequenceRuns:
             self._pause = max(0, self._pause - 1)
             return None
         found, previous = self._in_partitions(pool, found)
-        numbers = pool.numbers_of(found)
+        numbers = pool.inputs.numbers(found)
         if numbers is not None and (self._pooled or pool.load(self._runs)):
             none = np.empty((0, self._wide), np.int64)
             if not self._pooled:
@@ -214,9 +218,10 @@ class SequenceRuns:
             waiting = sum(map(len, self._waiting))
             made = pool.step(times, latest, found, numbers, previous, waiting)
             fresh = [none] * len(self._runs)
-            for number in {acceptance.state for acceptance in self.automaton.acceptances}:
-                fresh[number] = made[made[:, -1] == number, :-1]
-            if self._shedding.is_over(pool.count + waiting):
+            accepting = {acceptance.state for acceptance in self.automaton.acceptances}
+            for number in accepting:
+                fresh[number] = (made if len(accepting) == 1 else made[made[:, -1] == number])[:, :-1]
+            if isinstance(pool, Pool) and self._shedding.is_over(pool.count + waiting):
                 self._runs, self._pooled = self._all_runs(), False
                 total = sum(map(len, self._runs)) + waiting
                 if self._shedding.is_over(total):
@@ -226,13 +231,13 @@ class SequenceRuns:
         return None
 
     def _in_partitions(
-        self, pool: Pool, found: dict[str, Solutions]
+        self, pool: Pool | Buffer, found: dict[str, Solutions]
     ) -> tuple[dict[str, Solutions], list[Ints] | None]:
         """The solutions that are in a partition, and the two instants before each of them there."""
         if self.sequence.partition is None:
             return found, None
         kept, previous = {}, []
-        for name in pool.names:
+        for name in pool.inputs.names:
             new = found[name]
             atom = next(atom for atom in self.sequence.atoms if atom.name == name)
             values = self._partition_of(atom, new)
@@ -250,8 +255,11 @@ class SequenceRuns:
             return self._runs
         assert self._pool is not None
         if latest is None:
-            latest = int(self._instants.times.max(initial=NO_TIME))
-        cells = self._pool.keep(self._oldest, latest)
+            latest = self._latest
+        if isinstance(self._pool, Buffer):
+            cells = self._pool.runs(self._oldest, latest)
+        else:
+            cells = self._pool.keep(self._oldest, latest)
         return [cells[cells[:, -1] == number, :-1] for number in range(len(self._runs))]
 
     @property
@@ -459,8 +467,7 @@ class SequenceRuns:
     def _keep(self, fresh: list[Ints] | None, settled: int) -> None:
         """Adds new runs to those that are kept, and lets go of what is too old for the window."""
         self._settled = settled
-        oldest = self._oldest
-        latest = int(self._instants.times.max(initial=NO_TIME))
+        oldest, latest = self._oldest, self._latest
         for number, runs in enumerate(self._runs):
             if fresh is not None and len(fresh[number]):
                 runs = np.concatenate([runs, fresh[number]])
@@ -497,8 +504,20 @@ class SequenceRuns:
     @property
     def held(self) -> int:
         """How many partial matches, and solutions of negated atoms, are kept."""
-        kept = sum(map(len, self._all_runs())) + sum(map(len, self._waiting))
-        return kept + self._negations.held
+        buffer = self._buffer()
+        kept = (
+            buffer.held(self._oldest, self._latest) if buffer is not None else sum(map(len, self._all_runs()))
+        )
+        return kept + sum(map(len, self._waiting)) + self._negations.held
+
+    def _buffer(self) -> Buffer | None:
+        """The buffer, where it has the runs."""
+        return self._pool if self._pooled and isinstance(self._pool, Buffer) else None
+
+    @property
+    def _latest(self) -> int:
+        """The last instant."""
+        return int(self._instants.times.max(initial=NO_TIME))
 
     @property
     def nbytes(self) -> int:
@@ -517,7 +536,12 @@ class SequenceRuns:
         """The term ids that are kept."""
         others = [self._place.get(_AGAIN), self._place.get(_TRAIL)]
         terms = [k for k in range(self._vars, self._wide) if k not in others]
-        found = [cells[:, terms].ravel() for cells in (*self._all_runs(), *self._waiting) if len(cells)]
+        if (buffer := self._buffer()) is not None:
+            buffer.keep(self._oldest, self._latest)
+            runs, found = self._waiting, [buffer.live_ids(terms)]
+        else:
+            runs, found = [*self._all_runs(), *self._waiting], []
+        found += [cells[:, terms].ravel() for cells in runs if len(cells)]
         found += self._negations.live_ids()
         found += [one.live_ids() for pairs in self._conditions.values() for one, _ in pairs]
         found += [one.live_ids() for one in self._shown]
@@ -544,8 +568,12 @@ class SequenceRuns:
 
     def state(self) -> Saved:
         """Everything that runs consist of."""
+        buffer = self._buffer()
+        if buffer is not None:
+            buffer.keep(self._oldest, self._latest)
         return {
-            "runs": self._all_runs(),
+            "runs": self._runs if buffer is not None else self._all_runs(),
+            "buffer": None if buffer is None else buffer.state(),
             "waiting": list(self._waiting),
             "negated": self._negations.state(),
             "instants": [self._instants.values, self._instants.times],
@@ -565,7 +593,10 @@ class SequenceRuns:
             self._trails.restore(state["trails"])
         if self._selection is not None:
             self._selection.restore(state["selection"])
-        self._pooled = False
+        self._pooled = state["buffer"] is not None
+        if self._pooled:
+            assert isinstance(self._pool, Buffer)
+            self._pool.restore(state["buffer"])
 
 
 def _repeats(automaton: Automaton, number: int) -> bool:

@@ -61,17 +61,18 @@ class Shedding:
         kept = np.ones(len(firsts), np.bool_)
         if gone <= 0:
             return kept
+        order = np.argsort(firsts, kind="stable")
+        kept[order[:gone]] = False
+        self.note(gone, int(firsts[order[0]]), int(firsts[order[gone - 1]]))
+        return kept
+
+    def note(self, gone: int, oldest: int, latest: int) -> None:
+        """Takes note that so many runs are to be dropped, which began from one time to another."""
         if self.fails:
             raise LimitError(
                 f"the sequence has more than {self.limit:,} partial matches: shorten WITHIN, join atoms by a variable, "
                 "or raise max_partial_matches"
             )
-        order = np.argsort(firsts, kind="stable")
-        kept[order[:gone]] = False
-        self._note(gone, int(firsts[order[0]]), int(firsts[order[gone - 1]]))
-        return kept
-
-    def _note(self, gone: int, oldest: int, latest: int) -> None:
         self.count += gone
         if self.count >= 10 * self._warned:  # the first time, and whenever there are ten times as many
             self._warned = self.count

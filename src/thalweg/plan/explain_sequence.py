@@ -19,6 +19,7 @@ from thalweg.plan.comparisons import not_by_instants
 from thalweg.plan.drawing import Graph, dot, mermaid
 from thalweg.plan.sequence_atoms import askings_of
 from thalweg.plan.sequence_shares import plan_sequence_shares
+from thalweg.plan.shared_runs import not_shared
 from thalweg.plan.svg import svg
 
 
@@ -38,7 +39,7 @@ def page_of(query: Query, sequence: Sequence, shards: int = 1) -> list[str]:
         *_output(query, automaton),
         *_asked(sequence),
         *_index(sequence, automaton),
-        _runs(sequence),
+        *_runs(sequence, automaton),
         *_shards(query, shards),
     ]
 
@@ -75,11 +76,17 @@ def _index(sequence: Sequence, automaton: Automaton) -> list[str]:
     ]
 
 
-def _runs(sequence: Sequence) -> str:
+def _runs(sequence: Sequence, automaton: Automaton) -> list[str]:
     reason = not_by_instants(sequence)
-    if reason is None:
-        return "runs       in a pool, instant by instant, while what is compared are numbers"
-    return f"runs       by joins of whole batches: {reason}"
+    if reason is not None:
+        return [f"runs       by joins of whole batches: {reason}"]
+    reason = not_shared(sequence, automaton)
+    if reason is not None:
+        return [
+            "runs       in a pool, instant by instant, while what is compared are numbers",
+            f"           one row each: {reason}",
+        ]
+    return ["runs       in a shared buffer, instant by instant, while what is compared are numbers"]
 
 
 def _shards(query: Query, wanted: int) -> list[str]:

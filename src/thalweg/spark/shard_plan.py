@@ -18,7 +18,7 @@ from thalweg.spark.static_files import sent_folders
 from thalweg.static.data import StaticData
 from thalweg.static.shipping import StaticFiles
 
-STATE_FORMAT = 8
+STATE_FORMAT = 9
 """The format of a shard's state: its header, its log, and the sessions that are saved in it."""
 _DERIVES = "a query that reads a derived stream runs beside the query that makes it"
 
