@@ -100,6 +100,8 @@ _CLOSED = "SELECT * FROM STREAM <urn:s> {window} {{ ?x a <urn:D> . ?y <urn:r> ?x
 _SEQUENCE = """SELECT * WITHIN 5s FROM STREAM S <urn:s> WHERE { SEQ (A; B+, C; N!; A)
 DEFINE GPM A ON S { ?x <urn:p> ?y } DEFINE GPM B ON S { ?y <urn:p> ?z } DEFINE GPM C ON S { ?z <urn:p> ?x }
 DEFINE GPM N ON S { ?x <urn:n> ?y } }"""
+_SHARED = """SELECT * WITHIN 5s FROM STREAM S <urn:s> WHERE { SEQ (A; B+, C)
+DEFINE GPM A ON S { ?x <urn:p> ?a } DEFINE GPM B ON S { ?x <urn:p> ?b } DEFINE GPM C ON S { ?x <urn:p> ?c } }"""
 _BODIES = (
     "?x <urn:p> ?y . ?y <urn:p> ?z . ?z <urn:p> ?x",
     "?x <urn:p> ?y . ?x ?q <urn:a> . ?u <urn:p> ?u",
@@ -181,7 +183,7 @@ def _closures_and_sequences(triples: list[str]) -> None:
     session.push("urn:s", at=9, graph=triples[0], op="delete")
     session.finish(drain=True)
     events = Session()
-    asked.append(events.register(_SEQUENCE))
+    asked += [events.register(text) for text in (_SEQUENCE, _SHARED)]
     for at, triple in enumerate(triples * 2, 1):
         events.push("urn:s", at=at, graph=triple)
     events.finish(drain=True)

@@ -121,7 +121,7 @@ def test_a_sequence_that_cannot_be_spread_has_one_shard_and_a_reason() -> None:
     distinct = text("A ; B").replace("SELECT *", "SELECT DISTINCT ?b")
     assert job_of(distinct, shards=4).shares.shards == 1
     assert "shards     4: ?x 4 (every atom that is not negated binds ?x" in explain(parse(text("A ; B")), 4)
-    assert "runs       in a pool" in explain(parse(text("A ; A2+")))
+    assert "runs       in a shared buffer" in explain(parse(text("A ; A2+")))
     alone = text("A+").replace("SELECT *", "SELECT ?a")
     assert job_of(alone, shards=4).shares.shards == 1
     assert job_of(text("A"), shards=4).shares.shards == 4
