@@ -1,7 +1,6 @@
 """Through Spark Connect: a session without a way into the JVM.
 
-This runs in a process of its own, because one process has either a classic session or one of Connect. The local server
-takes Connect's usual port.
+This runs in a process of its own, because one process has either a classic session or one of Connect.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ CLIENT = Path(__file__).with_name("connect_client.py")
 
 
 def test_files_and_frames_are_queried_through_connect_as_in_one_process(tmp_path: Path) -> None:
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    # SPARK_TESTING: the server takes a free port, not the usual one, which another server on the machine may have.
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"}
     environment.pop("SPARK_REMOTE", None)
     done = subprocess.run(
         [sys.executable, str(CLIENT), str(tmp_path)],

@@ -17,7 +17,7 @@ import numpy as np
 from thalweg.bench import hierarchy, offers_rivals
 from thalweg.bench.report import Report
 from thalweg.bench.univ import measure as measure_univ
-from thalweg.bench.workload import STREAM, Cost, Encoded, best_costs, chunks, power_of_ten, query_text
+from thalweg.bench.workload import STREAM, Cost, Encoded, Rounds, chunks, power_of_ten, query_text
 from thalweg.engine import Session
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.formats import format_named
@@ -54,7 +54,7 @@ class Sizes:
     rival: offers_rivals.Sizes = offers_rivals.FULL
     univ: int = 200_000
     types: int = 400_000
-    repeat: int = 5
+    repeat: int = 9
 
 
 QUICK = Sizes(
@@ -64,7 +64,7 @@ QUICK = Sizes(
     rival=offers_rivals.Sizes(window=100, reports=1),
     univ=60_000,
     types=100_000,
-    repeat=3,
+    repeat=5,
 )
 
 
@@ -101,19 +101,20 @@ def by_classes(report: Report, sizes: Sizes) -> None:
         for branching, stream, schema in zip(TREES.values(), streams, schemas, strict=True):
             plain = _asserted(stream, ProductTypes(branching))
             runs += [partial(_cost, plain, text, None), partial(_cost, stream, text, schema)]
-        costs = best_costs(runs, sizes.repeat)
+        rounds = Rounds(runs, sizes.repeat)
+        costs = rounds.best
         _require_equal_rows(costs)
         for size, without, closed in zip(TREES, costs[::2], costs[1::2], strict=True):
             _compare(report, "inference", f"{size:,} classes, {window} s", without, closed)
-        seconds = [closed.a_triple for closed in costs[1::2]]
+        times = [rounds.ratio(number, 1) for number in range(1, len(runs), 2)]
         report.add(
             "schema",
-            f"{len(seconds)} schemas, {window} s",
-            100 * (max(seconds) / min(seconds) - 1),
+            f"{len(times)} schemas, {window} s",
+            100 * (max(times) / min(times) - 1),
             "% more time",
             target=5,
             at_most=True,
-            note="with inference, the slowest against the quickest",
+            note=f"with inference, the slowest against the quickest; medians of {sizes.repeat} rounds",
         )
 
 
@@ -130,17 +131,18 @@ def beside_static(report: Report, sizes: Sizes, window: int = 1) -> None:
         runs = []
         for static in (few, *map(_static, sizes.static)):
             runs += [partial(_cost, plain, text, None, static), partial(_cost, stream, text, schema, static)]
-        costs = best_costs(runs, sizes.repeat)
+        rounds = Rounds(runs, sizes.repeat)
+        costs = rounds.best
         _require_equal_rows(costs)
         title = f"pattern {name[-1]}"
         for count, without, closed in zip(counts, costs[::2], costs[1::2], strict=True):
             label = f"{title}, {power_of_ten(count)} static triples, {window} s"
             _compare(report, "inference", label, without, closed)
-        for count, closed in zip(counts[1:], costs[3::2], strict=True):
+        for number, (count, closed) in enumerate(zip(counts[1:], costs[3::2], strict=True)):
             report.add(
                 "static",
                 f"{title}, loss with {power_of_ten(count)} static triples",
-                100 * (1 - costs[1].a_triple / closed.a_triple),
+                100 * (1 - rounds.ratio(1, 2 * number + 3)),
                 "%",
                 target=10,
                 at_most=True,

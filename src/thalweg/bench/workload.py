@@ -242,10 +242,28 @@ class Encoded:
         return list(pyoxigraph.parse(document, format=pyoxigraph.RdfFormat.N_TRIPLES))
 
 
+class Rounds:
+    """Costs of several runs, taken in turns a number of times: what disturbs a minute disturbs all of them."""
+
+    def __init__(self, runs: Sequence[Callable[[], Cost]], repeat: int) -> None:
+        self._rounds = [[run() for run in runs] for _ in range(repeat)]
+
+    @property
+    def best(self) -> list[Cost]:
+        """The best of each."""
+        return [min(costs, key=lambda cost: cost.seconds) for costs in zip(*self._rounds, strict=True)]
+
+    def ratio(self, one: int, other: int) -> float:
+        """The seconds of one run divided by those of another: the median of the rounds.
+
+        On a machine that others use it varies less than the quotient of the best ones, which may come from two minutes.
+        """
+        return float(np.median([costs[one].seconds / costs[other].seconds for costs in self._rounds]))
+
+
 def best_costs(runs: Sequence[Callable[[], Cost]], repeat: int) -> list[Cost]:
-    """The best of several runs of each, taken in turns: what disturbs a minute disturbs all of them."""
-    rounds = [[run() for run in runs] for _ in range(repeat)]
-    return [min(costs, key=lambda cost: cost.seconds) for costs in zip(*rounds, strict=True)]
+    """The best of several runs of each, taken in turns."""
+    return Rounds(runs, repeat).best
 
 
 def flat_cost(

@@ -24,6 +24,7 @@ from thalweg.kernels.store import (
     descriptor,
     filter_key,
     is_hidden,
+    may_have_predicate,
     newest,
     older_row,
     row_address,
@@ -42,6 +43,8 @@ def fill_filter(desc):
 @njit(cache=True, nogil=True)
 def newest_static(desc, kind, s, p, o):
     """The newest row of a store of static data with the key that `kind` makes of (s, p, o), or -1."""
+    if not may_have_predicate(desc, kind, p):  # most often streams and static data have different ones
+        return np.int64(-1)
     term, key = filter_key(kind, s, p, o)
     if not may_have(load64(desc, FILTER), load64(desc, FILTER_LINES), term, key):
         return np.int64(-1)
@@ -50,7 +53,7 @@ def newest_static(desc, kind, s, p, o):
 
 @njit(cache=True, nogil=True)
 def prefetch_static(desc, s):
-    """Prefetches what `newest_static` reads first for keys with a subject."""
+    """Prefetches what `newest_static` reads of the filter for keys with a subject."""
     prefetch_line(load64(desc, FILTER), load64(desc, FILTER_LINES), s)
 
 

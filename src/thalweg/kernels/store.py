@@ -48,9 +48,10 @@ TABLE, SIZE, TAKEN, LINK = range(
 )  # address, entries, those that are not empty, the 32-bit cell of a row's link
 INDEX_CELLS = 4
 INDEXES = 6
-# Of a store of static data: the address of the filter of its keys, and how many lines that has.
-FILTER, FILTER_LINES = range(TABLES + INDEX_CELLS * INDEXES, TABLES + INDEX_CELLS * INDEXES + 2)
-FIELDS = FILTER_LINES + 1
+# Of a store of static data: the address of the filter of its keys, how many lines that has, and a word with a bit for
+# each predicate.
+FILTER, FILTER_LINES, PREDICATES = range(TABLES + INDEX_CELLS * INDEXES, TABLES + INDEX_CELLS * INDEXES + 3)
+FIELDS = PREDICATES + 1
 
 # Window kinds.
 UNBOUNDED, RANGE, STEPPED, NOW, COUNTED, STATIC = range(6)
@@ -324,8 +325,15 @@ def filter_key(kind, s, p, o):
 
 
 @njit(cache=True, nogil=True)
+def may_have_predicate(desc, kind, p):
+    """Whether a store of static data may have a triple with a predicate; always, if keys of `kind` have none."""
+    return load64(desc, PREDICATES) >> (p & 63) & 1 | ~(WITH_P >> kind) & 1
+
+
+@njit(cache=True, nogil=True)
 def add_keys(desc, s, p, o):
-    """Adds the keys that the indexes make of a triple to the filter of a store of static data."""
+    """Adds the keys that the indexes make of a triple to the filter of a store of static data, and its predicate."""
+    store64(desc, PREDICATES, load64(desc, PREDICATES) | np.int64(1) << (p & 63))
     for kind in range(INDEXES):
         if load64(desc, HAS) >> kind & 1:
             term, key = filter_key(kind, s, p, o)

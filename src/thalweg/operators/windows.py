@@ -246,6 +246,7 @@ class WindowStores:
         words[:] = 0
         self._tables[number][kernel.INDEXES] = words
         fields[kernel.FILTER], fields[kernel.FILTER_LINES] = address_of(words), lines
+        fields[kernel.PREDICATES] = 0
         fill_filter(kernel.descriptor(self.descriptors, number))
 
     def grow(self, number: int, status: int, now: int) -> None:

@@ -42,3 +42,18 @@ def test_a_store_of_static_data_finds_its_rows_by_each_index_as_it_grows() -> No
         for kind in range(kernel.INDEXES):
             assert newest_static(desc, kind, s, p, o) == kernel.newest(desc, kind, s, p, o) >= 0
     assert not in_static(desc, 5, 6, 7)
+
+
+def test_a_predicate_that_static_data_do_not_have_needs_no_look_at_the_filter() -> None:
+    every = (1 << kernel.INDEXES) - 1
+    stores = WindowStores([Static()], [every])
+    desc = kernel.descriptor(stores.descriptors, 0)
+    predicates = [64 * k + bit for k, bit in enumerate((3, 17, 63))]
+    for s, p in ((s, p) for s in range(1, 1000) for p in predicates):
+        while kernel.insert(desc, every, 0, 0, s, p, 1)[0] <= kernel.FULL_ROWS:
+            stores.grow(0, kernel.insert(desc, every, 0, 0, s, p, 1)[0], 0)
+    for kind in range(kernel.INDEXES):
+        has_predicate = kernel.WITH_P >> kind & 1
+        for bit in range(64):
+            may_have = kernel.may_have_predicate(desc, kind, 64 * 99 + bit)
+            assert bool(may_have) == (not has_predicate or bit in (3, 17, 63)), (kind, bit)
