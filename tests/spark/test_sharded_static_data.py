@@ -234,6 +234,41 @@ def test_a_worker_without_the_file_or_with_another_one_says_so() -> None:
     Play(job).batch(payloads_of(job, [tick(1000)]))
 
 
+PARTS = """<http://ex/in> a <http://www.w3.org/2002/07/owl#TransitiveProperty> .
+<http://ex/inside> <http://www.w3.org/2000/01/rdf-schema#subPropertyOf> <http://ex/in> ."""
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_chains_lead_over_static_and_streamed_steps_on_spark_too(shards: int) -> None:
+    """The rule `transitive`: every second step of a chain is static, and streamed ones expire and are deleted."""
+    text = f"SELECT ?x ?z FROM STREAM <{S}> [RANGE 4] WHERE {{ ?x <http://ex/in> ?z }}"
+    static = "".join(f"<http://ex/n{k}> <http://ex/inside> <http://ex/n{k + 1}> .\n" for k in range(0, 12, 2))
+    loaded = static_data_of(static)
+    query = parse(text, graphs=loaded.names).under(schema_of(PARTS, "default,transitive"))
+    job = job_of(query, shards=shards, static=loaded)  # type: ignore[arg-type]
+
+    def step(at: int, k: int, *, delete: bool = False) -> Event:
+        triple = (f"<http://ex/n{k}>", "<http://ex/in>", f"<http://ex/n{k + 1}>")
+        return Event(S, at, (triple,), f"http://ex/g{at}", "delete" if delete else "insert")
+
+    events = [step(1000, 1), step(2000, 3), step(3000, 5), step(4000, 3, delete=True), step(7000, 9)]
+    play = Play(job)
+    for one in events:
+        new_worker()
+        play.batch(payloads_of(job, [one]))
+    judged = dict[tuple[str, ...], int]()
+    for row in play.rows:
+        pair = tuple(row.bindings.values())
+        judged[pair] = judged.get(pair, 0) + (1 if row.op == "+" else -1)
+    assert set(judged.values()) <= {0, 1}
+    # At 7: the static steps, and the streamed one from n9 to n10, which joins two of them.
+    steps = {(f"<http://ex/n{k}>", f"<http://ex/n{k + 1}>") for k in (0, 2, 4, 6, 8, 10, 9)}
+    chains = {("<http://ex/n8>", "<http://ex/n10>"), ("<http://ex/n8>", "<http://ex/n11>")}
+    expected = steps | chains | {("<http://ex/n9>", "<http://ex/n11>")}
+    assert {pair for pair, count in judged.items() if count} == expected
+    assert told(play.rows) == told(pushed(job, events))
+
+
 FILE = "".join(f"<http://ex/n{k % 7}> <http://ex/p> <http://ex/n{k * 3 % 11}> .\n" for k in range(60))
 GROUPS = f"""SELECT ?z (COUNT(?x) AS ?n) FROM STREAM <{S}> [RANGE 20]
     WHERE {{ ?x <http://ex/p> ?y GRAPH <http://ex/g> {{ ?y <http://ex/q> ?z }} }} GROUP BY ?z"""
