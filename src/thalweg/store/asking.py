@@ -12,6 +12,8 @@ from thalweg.arguments import time_of
 from thalweg.errors import QueryError, UnsupportedError, UsageError
 from thalweg.instants import Time, show_instant
 from thalweg.lang import parse
+from thalweg.lang.clauses import Cursor
+from thalweg.lang.text import QueryText
 
 STREAM = "urn:thalweg:store"
 """The stream that the default graph of a question is, whatever streams a store has."""
@@ -53,6 +55,15 @@ def check_syntax(text: str) -> None:
     except SyntaxError as error:
         message = str(error.args[0] if error.args else error)
     raise as_query_error(text, message)
+
+
+def names_graphs(text: str) -> bool:
+    """Whether a query chooses its graphs by FROM or FROM NAMED."""
+    try:
+        tokens = Cursor(QueryText(text)).tokens
+    except QueryError:  # what we cannot read, Oxigraph refuses as well
+        return False
+    return any(token.depth == 0 and token.matches("FROM") for token in tokens)
 
 
 def as_query_error(text: str, message: str) -> QueryError:

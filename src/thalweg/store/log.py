@@ -156,8 +156,10 @@ def _scan(path: Path, number: int, *, is_last: bool) -> Iterator[Record]:
                 continue
             file.seek(at)
             rest = file.read()
-            # A frame that goes beyond the end, a part of one, or blocks that were reserved and never written.
-            if not is_last or (found is None and len(rest) >= _FRAME.size and rest.strip(b"\0")):
+            # A frame that goes beyond the end, a part of one, or blocks that were reserved and never written. No whole
+            # record stands behind them: it would be lost, as the size in a damaged frame can be anything.
+            torn = found is not None or len(rest) < _FRAME.size or not rest.strip(b"\0")
+            if not is_last or not torn or _has_record(rest):
                 raise _damaged(path, at)
             file.truncate(at)
             os.fsync(file.fileno())
@@ -170,6 +172,20 @@ def _record(frame: bytes, number: int, at: int) -> tuple[int, int, int] | None:
         return None
     magic, front, body, checksum = _FRAME.unpack(frame)
     return (front, body, checksum) if magic == _MAGIC else None
+
+
+def _has_record(data: bytes) -> bool:
+    """Whether a whole record begins somewhere behind the first of some bytes."""
+    at = data.find(_MAGIC, 1)
+    while at >= 0:
+        found = _record(data[at : at + _FRAME.size], 0, 0)
+        if found is not None:
+            begin = at + _FRAME.size
+            end = begin + found[0] + found[1]
+            if end <= len(data) and crc32(data[begin:end]) == found[2]:
+                return True
+        at = data.find(_MAGIC, at + 1)
+    return False
 
 
 def _damaged(path: Path, at: int) -> DataError:

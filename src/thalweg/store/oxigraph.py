@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyoxigraph as ox
 
 from thalweg.rdf.arena import Arena
+from thalweg.store.asking import names_graphs
 from thalweg.store.content import Content
 from thalweg.store.facts import Facts
 from thalweg.store.history import groups_of_rows, states_of
@@ -72,5 +73,6 @@ class OxigraphContent:
 
     def query(self, text: str) -> ox.QuerySolutions | ox.QueryBoolean | ox.QueryTriples:
         """The answer of a query over the content."""
-        one = ox.NamedNode(self.streams[0]) if len(self.streams) == 1 else None
-        return self._content.query(text, default_graph=one)
+        # Oxigraph would prefer this graph to those that FROM names.
+        is_only = len(self.streams) == 1 and not names_graphs(text)
+        return self._content.query(text, default_graph=ox.NamedNode(self.streams[0]) if is_only else None)

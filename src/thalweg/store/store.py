@@ -142,8 +142,8 @@ class Store:
             out.flush()
             os.fsync(out.fileno())
         part.replace(self.path / "store.json")
-        sync_folder(self.path)
         self._manifest = manifest
+        sync_folder(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -417,16 +417,21 @@ class Store:
         manifest = replace(
             self._manifest, generation=generation, horizon=horizon, writers=dict(self._writers)
         )
-        self._log.close()
-        old = self._log_folder
-        self._log = Log(folder)
-        reached = len(self._log.records)
-        self._save(manifest)
+        old, fresh = self._log_folder, Log(folder)
+        try:
+            self._save(manifest)
+        finally:
+            # Events that come later go to the log that the manifest names, also if it could not be replaced.
+            if self._manifest is manifest:
+                self._log.close()
+                self._log = fresh
+                self._content.about["reached"] = len(fresh.records)
+                self._snapshots.clear()
+                self._oxigraph = None
+            else:
+                fresh.close()
         shutil.rmtree(old)
-        self._content.about["reached"] = reached
         self._save_content()
-        self._snapshots.clear()
-        self._oxigraph = None
 
 
 def _locked(path: Path) -> int:

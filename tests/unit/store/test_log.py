@@ -79,6 +79,18 @@ def test_damage_in_the_middle_is_refused_with_its_place(tmp_path: Path) -> None:
         Log(tmp_path)
 
 
+def test_a_damaged_size_does_not_cut_off_the_whole_records_behind_it(tmp_path: Path) -> None:
+    log = log_of(tmp_path, [b"one", b"two", b"three"])
+    log.close()
+    path, record = tmp_path / "00000000.log", log.records[1]
+    data = bytearray(path.read_bytes())
+    data[record.start + 10] ^= 1  # the body then ends far behind the end of the file
+    path.write_bytes(data)
+    with pytest.raises(tw.DataError, match=f"the record at byte {record.start} cannot be read"):
+        Log(tmp_path)
+    assert path.read_bytes() == data
+
+
 def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import errno
     import os

@@ -138,6 +138,40 @@ def test_compaction_keeps_all_history_or_drops_what_is_older(store: tw.Store) ->
     assert (store.stats().rows, store.stats().deletes) == (3, 0)
 
 
+@pytest.mark.parametrize("step", ["fsync", "replace", "sync_folder"])
+def test_events_after_a_compaction_that_failed_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    import errno
+
+    from thalweg.store import store as module
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with tw.Store.create(tmp_path / "store") as store:
+        store.push(S, at=1, graph=line("a"))
+        store.push(S, at=2, graph=line("b"))
+        with monkeypatch.context() as patch:
+            target = {"fsync": module.os, "replace": Path, "sync_folder": module}[step]
+            patch.setattr(target, step, full)
+            with pytest.raises(OSError, match="No space left"):
+                store.compact()
+        store.push(S, at=3, graph=line("c"))
+        assert names(store.ask(ALL)) == ["a", "b", "c"]
+    with tw.Store(tmp_path / "store") as store:
+        assert names(store.ask(ALL)) == ["a", "b", "c"]
+
+
+def test_from_chooses_among_streams_whoever_answers(store: tw.Store) -> None:
+    store.push(S, at=1, graph=line("a"))
+    for asked in ("?x", "?x (RAND() AS ?r)"):  # the second one is answered by Oxigraph
+        for source, expected in ((f"FROM <{S}>", ["a"]), (f"FROM <{T}>", []), (f"FROM NAMED <{S}>", [])):
+            text = f"SELECT {asked} {source} {{ ?x <http://ex/p> ?y }}"
+            assert names(store.ask(text)) == expected, text
+            assert names(store.ask(text, as_of=1)) == expected, text
+
+
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     code = f"import thalweg as tw\ntry: tw.Store({str(tmp_path)!r})\nexcept tw.UsageError as e: print(e)"
     with tw.Store.create(tmp_path):
