@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.server.serving import ALL, PAIRS, Clock, Served, serving, triple
+from thalweg.errors import QueryError
+from thalweg.lang import parse
+from thalweg.server.canonical import canonical
 
 
 def test_a_query_is_registered_listed_inspected_and_dropped(served: Served) -> None:
@@ -166,3 +170,38 @@ def test_a_lease_ends_while_nothing_comes(tmp_path: Path) -> None:
                 break
             served.client("GET", "/health")
         assert not served.state.queries
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM STREAM <http://ex/s> WHERE { ?z <http://ex/p> ?b . ?b <http://ex/q> ?a }",
+        "SELECT ?z (COUNT(*) AS ?n) FROM STREAM <http://ex/s> WHERE { ?z ?p ?b } GROUP BY ?z",
+        "SELECT ?v1 ?v0 FROM STREAM <http://ex/s> WHERE { ?v0 <http://ex/p> ?v1 }",
+        "SELECT ?c ?a FROM STREAM <http://ex/s> WHERE { ?a ?p ?b { SELECT * WHERE { ?b ?q ?c } } }",
+        "CONSTRUCT { ?b <http://ex/q> ?a } FROM STREAM <http://ex/s> WHERE { ?a <http://ex/p> ?b }",
+        "ASK FROM STREAM <http://ex/s> WHERE { ?a ?p ?b }",
+    ],
+)
+def test_columns_are_those_of_the_text_in_their_order(text: str) -> None:
+    found = canonical(text, stream=None, graphs=[])
+    assert [own for own, _ in found.columns] == list(parse(text).columns)
+    assert {name for _, name in found.columns} == set(found.query.columns)
+
+
+def test_a_text_is_parsed_once_in_a_registration(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+
+    def counted(text: str, **given: Any) -> Any:
+        parsed.append(text)
+        return parse(text, **given)
+
+    monkeypatch.setattr("thalweg.server.canonical.parse", counted)
+    for k in range(3):
+        assert served.client.register(PAIRS.replace("?a", f"?a{k}")).status == 201
+        assert len(parsed) == k + 1
+    wrong = "SELECT ?long ?x FROM STREAM <http://ex/s> [RANGE 1s] WHERE { ?long <http://ex/p> ?x . ?x }"
+    refused = served.client.register(wrong)
+    with pytest.raises(QueryError) as error:
+        parse(wrong)
+    assert (refused.status, refused.json["column"]) == (400, error.value.column)

@@ -9,6 +9,7 @@ from typing import Any
 
 from thalweg.algebra.query import RANK, Query
 from thalweg.arguments import schema_for
+from thalweg.errors import ThalwegError
 from thalweg.lang import parse
 from thalweg.schema.axioms import Schema
 
@@ -24,6 +25,7 @@ _TOKENS = re.compile(
     r"|[?$](?P<name>\w[\w\u00b7\u0300-\u036f\u203f\u2040]*)",
     re.DOTALL,
 )
+_ALL = re.compile(r"SELECT\b[^{}]*?\*", re.IGNORECASE)
 _WHERE = frozenset({"line", "column"})
 
 
@@ -41,21 +43,27 @@ def canonical(
     text: str, *, stream: str | None, graphs: list[str], schema: bytes | None = None, rules: str | None = None
 ) -> Canonical:
     """The canonical form of a text, under the text of a schema. Errors have the positions and names of the text."""
-    own = parse(text, stream=stream, graphs=graphs)
-    closed = schema_for(own, schema, rules)
+
+    def read(text: str) -> Query:
+        query = parse(text, stream=stream, graphs=graphs)
+        closed = schema_for(query, schema, rules)
+        return query if closed is None else query.under(closed)
+
     renamed, names = _renamed(text)
-    query = own
-    if names:
-        query = parse(renamed, stream=stream, graphs=graphs)
-    if closed is not None:
-        query = query.under(closed)
+    try:
+        query = read(renamed)
+    except ThalwegError:
+        # Either this raises the error with the places and names of the text, or a name cannot be changed.
+        query, names = read(text), {}
     back = {new: old for old, new in names.items()}
-    own_names = set(own.columns)
+    own = tuple(back.get(name, name) for name in query.columns)
+    if names and _ALL.search(text):  # the columns of SELECT * have an order of their own
+        own = read(text).columns
     pairs = {back.get(name, name): name for name in query.columns}
-    if set(pairs) != own_names:  # a name that cannot be changed without changing the query
-        query, pairs = own if closed is None else own.under(closed), {name: name for name in own.columns}
+    if set(pairs) != set(own):  # a name that cannot be changed without changing the query
+        query, pairs = read(text), {name: name for name in own}
     key = query.recursing(lambda: _shape(query))
-    return Canonical(query, key, tuple((name, pairs[name]) for name in own.columns))
+    return Canonical(query, key, tuple((name, pairs[name]) for name in own))
 
 
 def _renamed(text: str) -> tuple[str, dict[str, str]]:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg.answers import ContinuousQuery
 from thalweg.rdf.chunk import Reject
+from thalweg.rows import Row
 from thalweg.server.bodies import Framing
-from thalweg.server.ring import Columns, Ring
+from thalweg.server.ring import Columns, Ring, Taken
+from thalweg.server.sharing import Retention
 
 if TYPE_CHECKING:
     import asyncio
@@ -53,6 +55,7 @@ class StreamInfo:
     declared: bool = False
     retention: str | None = None
     """How long events are kept before the watermark: a duration or `forever`; None: not at all."""
+    retention_changes: int = 0
     framing: Framing = field(default_factory=Framing)
     bodies: int = 0
     events: int = 0
@@ -64,8 +67,14 @@ class StreamInfo:
 
     def state(self) -> dict[str, Any]:
         """Everything but rates and texts that were refused, as values of JSON."""
-        names = ("name", "declared", "retention", "bodies", "events", "triples", "late", "quarantined")
+        counts = ("bodies", "events", "triples", "late", "quarantined")
+        names = ("name", "declared", "retention", "retention_changes", *counts)
         return {name: getattr(self, name) for name in names} | {"framing": asdict(self.framing)}
+
+    @property
+    def retained(self) -> Retention:
+        """How it is retained."""
+        return Retention(self.retention, self.retention_changes)
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> StreamInfo:
@@ -85,6 +94,8 @@ class Plan:
     """How far its streams had come when it was registered: a query that comes later shares the plan only if nothing has
     come since, because it sees what comes from then on."""
     start: str
+    retained: dict[str, Retention] = field(default_factory=dict)
+    """How its streams were retained when it was registered."""
     users: dict[str, Registered] = field(default_factory=dict)
     failed: str | None = None
     waiters: set[asyncio.Event] = field(default_factory=set)
@@ -107,10 +118,39 @@ class Registered:
     created: int
     given: dict[str, Any]
     """What was registered beside the text: stream, schema, rules, start."""
+    begin: Ring | None = None
+    """The rows that it began with, if it joined a plan that had begun before: the answer at that time."""
+    shift: int = 0
+    """How much higher the numbers of the plan's rows are to its readers."""
     ended: str | None = None
     """Why it has gone, if so: `dropped`, `expired` or `failed`."""
 
+    @property
+    def last(self) -> int:
+        """The number of the newest row."""
+        return self.plan.ring.last + self.shift
+
+    def join(self, rows: list[Row], after: int) -> None:
+        """Begins with rows, which the plan's rows after a number follow."""
+        self.begin = Ring(self.plan.ring.size)
+        self.begin.add(rows)
+        self.shift = len(rows) - after
+
+    def after(self, number: int, format: str, limit: int) -> Taken:
+        """The rows after a number, at most so many."""
+        first = Taken([], None, number)
+        if self.begin is not None and number < self.begin.last:
+            first = self.begin.after(number, self.columns, format, limit)
+            if first.after < self.begin.last or len(first.rows) == limit:
+                return first
+        rest = limit - len(first.rows)
+        then = self.plan.ring.after(first.after, self.columns, format, rest, self.shift)
+        if first.rows and then.gap is not None:
+            return first  # a gap comes before rows
+        return Taken(first.rows + then.rows, first.gap or then.gap, then.after)
+
     def state(self) -> dict[str, Any]:
         """Everything, as values of JSON."""
-        names = ("id", "text", "columns", "construct", "lease_ms", "expires", "created", "given")
-        return {name: getattr(self, name) for name in names} | {"plan": self.plan.number}
+        names = ("id", "text", "columns", "construct", "lease_ms", "expires", "created", "given", "shift")
+        begin = None if self.begin is None else self.begin.state()
+        return {name: getattr(self, name) for name in names} | {"plan": self.plan.number, "begin": begin}

@@ -45,7 +45,7 @@ class Cursor:
     def take(self, limit: int = _AT_ONCE) -> Taken:
         """The next rows."""
         self._woken.clear()
-        taken = self.registered.plan.ring.after(self.after, self.registered.columns, self.format, limit)
+        taken = self.registered.after(self.after, self.format, limit)
         self.after = taken.after
         return taken
 
@@ -59,7 +59,7 @@ class Cursor:
             await self._woken.wait()
         finally:
             timer.cancel()
-        return self.ended is not None or self.registered.plan.ring.last > self.after
+        return self.ended is not None or self.registered.last > self.after
 
     @property
     def ended(self) -> str | None:
@@ -74,7 +74,7 @@ class Cursor:
 async def _cursor(connection: Request | WebSocket, id: str, format: str, after: str | None) -> Cursor:
     registered = await done(service_of(connection).look(lambda state: state.query(id)))
     check_format(format, construct=registered.construct)
-    last = registered.plan.ring.last
+    last = registered.last
     if after == "last":
         place = last
     elif after is None:

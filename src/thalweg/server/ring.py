@@ -32,7 +32,7 @@ class _Batch:
 
     first: int
     rows: list[Row]
-    texts: dict[tuple[str, Columns], list[str]] = field(default_factory=dict)
+    texts: dict[tuple[str, Columns, int], list[str]] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
@@ -81,23 +81,24 @@ class Ring:
                 self._batches[0] = _Batch(only.first + cut, only.rows[cut:])
                 self._held = self.size
 
-    def after(self, number: int, columns: Columns, format: str, limit: int) -> Taken:
-        """The rows after a number, at most so many."""
+    def after(self, number: int, columns: Columns, format: str, limit: int, shift: int = 0) -> Taken:
+        """The rows after a number, at most so many; to the reader, all numbers are higher by `shift`."""
+        number -= shift
         with self._lock:
             batches = [one for one in self._batches if one.end > number + 1]
             oldest = self._batches[0].first if self._batches else self.next
         gap = None
         if number + 1 < oldest:
-            gap = (number + 1, oldest - 1)
+            gap = (number + 1 + shift, oldest - 1 + shift)
             number = oldest - 1
         found: list[tuple[int, str, str]] = []
         for batch in batches:
-            texts = _texts(batch, columns, format)
+            texts = _texts(batch, columns, format, shift)
             for k in range(max(0, number + 1 - batch.first), len(texts)):
                 if len(found) == limit:
                     return Taken(found, gap, found[-1][0])
-                found.append((batch.first + k, batch.rows[k].op, texts[k]))
-        return Taken(found, gap, found[-1][0] if found else number)
+                found.append((batch.first + k + shift, batch.rows[k].op, texts[k]))
+        return Taken(found, gap, found[-1][0] if found else number + shift)
 
     def state(self) -> dict[str, Any]:
         """The rows as values of JSON."""
@@ -123,12 +124,12 @@ def of_values(values: Sequence[Any]) -> Row:
     return Row(as_instant(values[0]), *values[1:])
 
 
-def _texts(batch: _Batch, columns: Columns, format: str) -> list[str]:
-    found = batch.texts.get((format, columns))
+def _texts(batch: _Batch, columns: Columns, format: str, shift: int) -> list[str]:
+    found = batch.texts.get((format, columns, shift))
     if found is None:
         write = _WRITERS[format]
-        found = [write(batch.first + k, row, columns) for k, row in enumerate(batch.rows)]
-        batch.texts[format, columns] = found
+        found = [write(batch.first + k + shift, row, columns) for k, row in enumerate(batch.rows)]
+        batch.texts[format, columns, shift] = found
     return found
 
 

@@ -461,10 +461,12 @@ class Service:
         for plan, rows in found.items():
             if rows:
                 self._unlogged.setdefault(plan, []).extend(rows)
-        if self._unlogged:
+        if self._unlogged or self.state.joined:
             try:
-                self.folder.log.append([results_record(self._unlogged)], sync=False)
+                record = results_record(self._unlogged, self.state.joined)
+                self.folder.log.append([record], sync=False)
                 self._unlogged = {}
+                self.state.joined.clear()
             except DiskError as error:
                 # The operations are in the log, and make these rows again; the next record has these rows, too.
                 logger.error("log", extra={"reason": str(error)})
@@ -497,6 +499,7 @@ class Service:
             logger.error("snapshot", extra={"reason": str(error)}, exc_info=not isinstance(error, DiskError))
             return
         self._unlogged = {}  # the snapshot has these rows
+        self.state.joined.clear()
         self.counters["snapshots"] += 1
         seconds = round(time.perf_counter() - began, 3)
         logger.info("snapshot", extra={"bytes": len(data), "seconds": seconds})
@@ -544,6 +547,7 @@ class Service:
         self.state.results()
         rows = rows_of_record(operation)
         self.state.publish({self.state.plans[k]: rows[k] for k in rows if k in self.state.plans})
+        self.state.begin(operation.get("begins", {}))
 
     def _set_aside(self, place: int, error: Exception, body: bytes) -> None:
         """Marks an operation of the log as one that is not carried out; its body is kept in a file of its own."""

@@ -27,9 +27,11 @@ from thalweg.server.errors import ConflictError, UnknownError
 from thalweg.server.messages import FORMAT, MessageReader
 from thalweg.server.registry import Plan, Rate, Registered, StreamInfo
 from thalweg.server.ring import Ring, as_values, of_values
+from thalweg.server.sharing import Retention, is_joinable
 
 _LENGTH = struct.Struct("<Q")
 _KEYS = 10_000
+_UNDERSTOOD = 64
 GRACE_MS = 60_000
 """How long a lease lasts at least after a restart: nobody could renew it while the server was down."""
 
@@ -95,6 +97,11 @@ class State:
         self._by_key: dict[object, Plan] = {}
         self._readers: dict[str, MessageReader] = {}
         self._reads: list[Read] = []
+        self._understood: dict[
+            str, Canonical
+        ] = {}  # a text is checked before it is logged, and registered afterwards
+        self.joined: list[Registered] = []
+        """Queries that have joined a plan, and whose first rows are not in the log."""
         self._next_expiry: int | None = None
         self._keys: OrderedDict[str, dict[str, Any]] = OrderedDict()
         if saved is None:
@@ -238,6 +245,7 @@ class State:
             self.session.retain(info.name, None if retention == "forever" else retention)
         elif info.retention is not None:
             self.session.release(info.name)
+        info.retention_changes += retention != info.retention
         info.declared, info.retention = True, retention
         info.framing = Framing(**operation["framing"])
         return self.stream_page(info)
@@ -281,6 +289,9 @@ class State:
             operation["now"],
             given,
         )
+        if plan.seen != self._seen(asked.query.streams):
+            registered.join(_at_present(plan), plan.ring.last)
+            self.joined.append(registered)
         plan.users[registered.id] = registered
         self.queries[registered.id] = registered
         return self.query_page(registered)
@@ -312,15 +323,22 @@ class State:
     def understood(self, operation: dict[str, Any]) -> Canonical:
         """The query of a registration in its canonical form; what is wrong with it is raised."""
         graphs = self.session.static_graphs
-        # Bytes are never taken for the name of a file.
-        schema = None if operation.get("schema") is None else operation["schema"].encode()
-        asked = canonical(
-            operation["text"],
-            stream=operation.get("stream"),
-            graphs=graphs,
-            schema=schema,
-            rules=operation.get("rules"),
-        )
+        names = ("text", "stream", "schema", "rules")
+        key = json.dumps([operation.get(name) for name in names] + [graphs])
+        asked = self._understood.get(key)
+        if asked is None:
+            # Bytes are never taken for the name of a file.
+            schema = None if operation.get("schema") is None else operation["schema"].encode()
+            asked = canonical(
+                operation["text"],
+                stream=operation.get("stream"),
+                graphs=graphs,
+                schema=schema,
+                rules=operation.get("rules"),
+            )
+            if len(self._understood) >= _UNDERSTOOD:
+                self._understood.clear()
+            self._understood[key] = asked
         absent = [name for name in asked.query.graphs if name and name not in graphs]
         if absent:  # the session would look for a file of this name
             raise UsageError(f"the graph <{absent[0]}> is not loaded: PUT /static?graph={absent[0]}")
@@ -331,17 +349,31 @@ class State:
         seen = self._seen(streams)
         key = (asked.key, start, tuple(self.session.static_graphs))
         plan = self._by_key.get(key)
-        if plan is not None and plan.seen == seen and plan.failed is None:
+        if plan is not None and plan.failed is None and (plan.seen == seen or self._is_joined(plan)):
             return plan
         query = self.session.register(asked.query, start=start)
         self.counters["plans"] += 1
-        plan = Plan(self.counters["plans"], query, Ring(self.settings.buffer), key, seen, start)
+        retained = self._retained(streams)
+        plan = Plan(self.counters["plans"], query, Ring(self.settings.buffer), key, seen, start, retained)
         plan.rate = Rate(self.clock)
         self.plans[plan.number] = plan
         self._by_key[key] = plan
         for name in (*streams, *([asked.query.output] if asked.query.output else [])):
             self.stream_for(name)
         return plan
+
+    def _is_joined(self, plan: Plan) -> bool:
+        """Whether a query that is equal to that of a plan, and comes later, begins with the plan's present answer."""
+        streams, query = plan.query.query.streams, plan.query.query
+        return (
+            plan.start == "content"
+            and plan.retained == self._retained(streams)
+            and not any(map(self.session.is_derived, streams))
+            and is_joinable(query, plan.retained)
+        )
+
+    def _retained(self, streams: Sequence[str]) -> dict[str, Retention]:
+        return {name: self.streams[name].retained for name in streams if name in self.streams}
 
     def _seen(self, streams: Sequence[str]) -> tuple[tuple[str, int], ...]:
         """How far streams have come; a derived one has come as far as all others together."""
@@ -367,6 +399,14 @@ class State:
                 plan.failed = str(error)
                 found[plan] = []
         return found
+
+    def begin(self, begins: dict[str, Any]) -> None:
+        """Gives queries that have joined a plan the rows that the log has of their beginnings."""
+        for id, (shift, rows) in begins.items():
+            if id in self.queries:
+                self.queries[id].shift = shift
+                self.queries[id].begin = Ring.restored(self.settings.buffer, rows)
+        self.joined.clear()
 
     def publish(self, found: dict[Plan, list[Row]]) -> None:
         """Numbers rows, and gives them to subscribers."""
@@ -454,7 +494,7 @@ class State:
             "columns": [own for own, _ in registered.columns],
             "form": "construct" if registered.construct else "ask" if plan.query.query.ask else "select",
             "streams": list(plan.query.query.streams),
-            "last": plan.ring.last,
+            "last": registered.last,
             "plan": plan.number,
             "shared_with": len(plan.users) - 1,
             "failed": plan.failed,
@@ -491,6 +531,7 @@ class State:
                     "ring": plan.ring.state(),
                     "seen": plan.seen,
                     "start": plan.start,
+                    "retained": {name: [one.keep, one.changes] for name, one in plan.retained.items()},
                     "failed": plan.failed,
                 }
                 for plan in self._in_order()
@@ -521,6 +562,7 @@ class State:
                 None,
                 tuple((name, count) for name, count in one["seen"]),
                 one["start"],
+                {name: Retention(*values) for name, values in one["retained"].items()},
                 failed=one["failed"],
                 rate=Rate(self.clock),
             )
@@ -528,7 +570,10 @@ class State:
         for one in about["queries"]:
             plan = self.plans[one.pop("plan")]
             columns = tuple((own, name) for own, name in one.pop("columns"))
+            begin = one.pop("begin")
             registered = Registered(plan=plan, columns=columns, **one)
+            if begin is not None:
+                registered.begin = Ring.restored(self.settings.buffer, begin)
             self.queries[registered.id] = plan.users[registered.id] = registered
         for plan in self.plans.values():
             user = next(iter(plan.users.values()))
@@ -556,10 +601,16 @@ def shown_reject(reject: Any) -> dict[str, Any]:
     }
 
 
-def results_record(found: dict[Plan, list[Row]]) -> bytes:
-    """Rows as a record of the log."""
+def _at_present(plan: Plan) -> list[Row]:
+    """The present answer of a plan as rows that are added to it."""
+    return [replace(row, op="+") for row in plan.query.answer()]
+
+
+def results_record(found: dict[Plan, list[Row]], joined: Sequence[Registered] = ()) -> bytes:
+    """Rows as a record of the log: those of plans, and those that queries which have joined a plan begin with."""
     plans = {plan.number: [as_values(row) for row in rows] for plan, rows in found.items() if rows}
-    return json.dumps({"kind": "results", "plans": plans}).encode() + b"\n"
+    begins = {one.id: [one.shift, one.begin.state()] for one in joined if one.begin is not None}
+    return json.dumps({"kind": "results", "plans": plans, "begins": begins}).encode() + b"\n"
 
 
 def rows_of_record(operation: dict[str, Any]) -> dict[int, list[Row]]:
