@@ -1,4 +1,4 @@
-"""The smart grid suite: a sequence over three streams of sensors (thesis, UC 1 and figure 9.17).
+"""The smart grid suite: a sequence over three streams of sensors (thesis, UC 1, figures 9.17 and 9.18).
 
 Power (each second), weather (each minute) and generation with its battery (each five seconds) of the Smart* home. Where
 there are no files, rows with the same distances are generated. A day is repeated until there are enough events.
@@ -14,7 +14,10 @@ from time import process_time
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.algebra.query import Query
+from thalweg.algebra.sequences import Optimisations
 from thalweg.bench.report import Report
+from thalweg.bench.stock import with_optimisations
 from thalweg.bench.workload import find_data, text_rows
 from thalweg.engine import Session
 from thalweg.rdf.arena import Arena
@@ -40,15 +43,21 @@ _LATER = {"power": 0, "weather": 0, "storage": 1}
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much a run measures: events of all streams, windows in seconds, seconds of a batch."""
+    """How much a run measures: events of all streams, windows in seconds, seconds of a batch, places of figure 9.18."""
 
     events: int = 200_000
     widths: tuple[int, ...] = (60, 120, 300, 600)
     batch: int = 3_600
     repeat: int = 3
+    houses: int = 20
 
 
 QUICK = Sizes(events=30_000, widths=(60, 120), repeat=2)
+INDEXES = {
+    "by state and values": Optimisations(),
+    "by state alone": Optimisations(index_by_values=False),
+}
+"""Thesis, figure 9.18. Runs are always kept by state, so by the stream that they wait for."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +115,11 @@ def _cut(one: Sensor, events: int, days: int) -> Sensor:
     return Sensor(seconds[kept], np.concatenate([one.values] * days)[kept])
 
 
-def batches_of(arena: Arena, found: dict[str, Sensor], batch: int) -> Iterator[list[EventBatch]]:
-    """The events as ids, some seconds of all streams at a time."""
-    rows = {name: _rows_of(arena, name, sensor) for name, sensor in found.items()}
+def batches_of(
+    arena: Arena, found: dict[str, Sensor], batch: int, houses: int = 1
+) -> Iterator[list[EventBatch]]:
+    """The events as ids, some seconds of all streams at a time; of several houses, one after the other."""
+    rows = {name: _rows_of(arena, name, sensor, houses) for name, sensor in found.items()}
     last = max(int(sensor.seconds[-1]) for sensor in found.values() if len(sensor.seconds))
     for start in range(0, last + 1, batch):
         bounds = (start * 1_000_000, (start + batch) * 1_000_000)
@@ -119,38 +130,38 @@ def batches_of(arena: Arena, found: dict[str, Sensor], batch: int) -> Iterator[l
         yield parts
 
 
-def _rows_of(arena: Arena, name: str, sensor: Sensor) -> Rows:
+def _rows_of(arena: Arena, name: str, sensor: Sensor, houses: int) -> Rows:
     predicates = arena.intern_all(
         [f"<http://smartgrid.org/{p}>".encode() for p in ("loc", *_PREDICATES[name])]
     )
-    subject, place = arena.intern_all(
-        [f"<http://smartgrid.org/{name}1>".encode(), b"<http://smartgrid.org/l1>"]
-    )
-    values, places = np.unique(sensor.values.ravel(), return_inverse=True)
+    each, many = len(predicates), len(sensor.seconds)
+    house = np.arange(many) % houses
+    subjects = arena.intern_all([f"<http://smartgrid.org/{name}{k + 1}>".encode() for k in range(houses)])
+    places = arena.intern_all([f"<http://smartgrid.org/l{k + 1}>".encode() for k in range(houses)])
+    values, spots = np.unique(sensor.values.ravel(), return_inverse=True)
     decimal = "http://www.w3.org/2001/XMLSchema#decimal"
     ids = arena.intern_all([f'"{value:.4f}"^^<{decimal}>'.encode() for value in values.tolist()])
-    each, many = len(predicates), len(sensor.seconds)
     objects = np.concatenate(
-        [np.full((many, 1), place), ids[places].reshape(many, each - 1)], axis=1, dtype=np.int64
+        [places[house][:, None], ids[spots].reshape(many, each - 1)], axis=1, dtype=np.int64
     )
     number = np.repeat(np.arange(many), each)
     return Rows.inserts(
         np.repeat(sensor.seconds * 1_000_000, each),
         number,
         np.zeros_like(number),
-        np.full(many * each, subject),
+        np.repeat(subjects[house], each),
         np.tile(predicates, many),
         objects.ravel(),
     )
 
 
-def timed(text: str, found: dict[str, Sensor], sizes: Sizes) -> tuple[float, int]:
+def timed(text: str | Query, found: dict[str, Sensor], sizes: Sizes, houses: int = 1) -> tuple[float, int]:
     """The CPU seconds that all events take, and how many matches they have; the best of some runs."""
     best, matches = float("inf"), 0
     for _ in range(sizes.repeat):
         session = Session(max_pending=None)
         query = session.register(text)
-        batches = list(batches_of(session.arena, found, sizes.batch))
+        batches = list(batches_of(session.arena, found, sizes.batch, houses))
         begun, matches = process_time(), 0
         for parts in batches:
             for part in parts:
@@ -189,4 +200,27 @@ def run(
                 "k events/s",
                 note=f"{matches:,} matches in {events:,} events of {source}",
             )
+    _indexes(report, found, sizes)
     return report
+
+
+def _indexes(report: Report, found: dict[str, Sensor], sizes: Sizes) -> None:
+    """Figure 9.18: UC 1 by `;` in several houses, with all events of power, so that there are many runs."""
+    events = sum(len(sensor.seconds) for sensor in found.values())
+    chart = report.chart("Figure 9.18: index of runs", "seconds of a window", "k events/s")
+    for width in sizes.widths:
+        answers = set()
+        for name, optimisations in INDEXES.items():
+            asked = with_optimisations(query_of("A; B; C", width, 0, 0), optimisations)
+            seconds, matches = timed(asked, found, sizes, sizes.houses)
+            answers.add(matches)
+            chart.add(name, width, events / seconds / 1000)
+            report.add(
+                f"index of runs, {sizes.houses} houses, figure 9.18",
+                f"{name}, window {width} s",
+                events / seconds / 1000,
+                "k events/s",
+                note=f"{matches:,} matches",
+            )
+        if len(answers) > 1:
+            raise AssertionError(f"an index of runs changed the matches: {sorted(answers)}")

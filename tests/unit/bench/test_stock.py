@@ -20,7 +20,7 @@ TINY = stock.Sizes(events=60, widths=(10, 20), companies=(1, 5), atoms=(3,), ope
 def test_charts_are_drawn_of_all_comparisons(tmp_path: Path) -> None:
     report = stock.run(sizes=TINY)
     paths = write_charts(report.charts, tmp_path / "plots")
-    assert len(paths) == len({path.name for path in paths}) == 7
+    assert len(paths) == len({path.name for path in paths}) == 8
     for path in paths:
         assert ElementTree.parse(path).getroot().tag.endswith("svg")
     assert "Kleene +" in (tmp_path / "plots" / "figure-9-15-unary-operators.svg").read_text()
