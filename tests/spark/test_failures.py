@@ -22,7 +22,7 @@ import pyspark
 import pytest
 
 from tests.spark.fakes import in_process, job_of, told
-from tests.spark.victim import STAGED, STREAM, TEXT, chain
+from tests.spark.victim import SEQUENCE, STAGED, STREAM, TEXT, chain
 from thalweg.answers import Row
 
 pytestmark = [
@@ -34,6 +34,11 @@ ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("THALWEG_KILLS", "2"))
 RANDOM = random.Random(int(os.environ.get("THALWEG_SEED", "0")) or None)
 PATIENCE = 500
+TEXTS = [
+    pytest.param(TEXT, id="one stage"),
+    pytest.param(STAGED, id="two stages"),
+    pytest.param(SEQUENCE, id="sequence"),
+]
 
 
 def home(folder: Path) -> Path:
@@ -141,7 +146,7 @@ def finished(process: subprocess.Popen[str]) -> list[int]:
     return [int(word) for word in line.split()[1:]]
 
 
-@pytest.mark.parametrize("text", [pytest.param(TEXT, id="one stage"), pytest.param(STAGED, id="two stages")])
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_driver_that_is_killed_again_and_again_gives_each_result_once(
     spark: Any, tmp_path: Path, text: str
 ) -> None:
@@ -161,7 +166,11 @@ def test_a_driver_that_is_killed_again_and_again_gives_each_result_once(
     assert told(results(spark, tmp_path)) == told(in_process(job_of(text), {STREAM: file}))
 
 
-def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [TEXTS[0], TEXTS[2]])
+def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(
+    spark: Any, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "query.rq").write_text(text)
     file = tmp_path / "in.nt"
     file.write_bytes(chain(0, 500))
     with victim(tmp_path, "local-cluster[2,1,2048]") as process:
@@ -180,10 +189,10 @@ def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(spark: Any
         replayed = finished(process)
     assert any(replayed), "another executor begins with the log"
     assert list(tmp_path.glob("broken-*")), "a task failed"
-    assert told(results(spark, tmp_path)) == told(in_process(job_of(TEXT), {STREAM: file}))
+    assert told(results(spark, tmp_path)) == told(in_process(job_of(text), {STREAM: file}))
 
 
-@pytest.mark.parametrize("text", [pytest.param(TEXT, id="one stage"), pytest.param(STAGED, id="two stages")])
+@pytest.mark.parametrize("text", TEXTS)
 def test_engine_processes_that_are_killed_are_replaced_by_the_log(
     spark: Any, tmp_path: Path, text: str
 ) -> None:

@@ -21,6 +21,11 @@ TEXT = f"SELECT ?x ?z FROM STREAM <{STREAM}> [RANGE 60] WHERE {{ ?x <http://ex/p
 STAGED = f"""SELECT ?s (COUNT(?z) AS ?n) (MAX(?z) AS ?m) FROM STREAM <{STREAM}> [RANGE 60]
     WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z }} GROUP BY (STRLEN(STR(?x)) AS ?s)"""
 """It has two stages."""
+SEQUENCE = f"""SELECT ?x ?y ?z (COUNT(?z) AS ?n) WITHIN 60 MILLISECONDS FROM STREAM S <{STREAM}>
+    WHERE {{ SEQ (A ; B+ ; N!)
+    DEFINE GPM A ON S {{ ?x <http://ex/p> ?y }} DEFINE GPM B ON S {{ ?x <http://ex/p> ?z }}
+    DEFINE GPM N ON S {{ ?x <http://ex/p> ?y }} }}"""
+"""Its matches end with the window: the watermark has to pass it."""
 SHARDS = 2
 
 
