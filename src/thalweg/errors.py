@@ -45,7 +45,10 @@ class DataError(ThalwegError):
 
 
 class LimitError(ThalwegError):
-    """A query that needs more than a limit allows: it ends, and the other queries of its session go on."""
+    """A query that ends while the other queries of its session go on.
+
+    It needs more than a limit allows, or its streams have deletes that it cannot take.
+    """
 
 
 class ThalwegWarning(UserWarning):

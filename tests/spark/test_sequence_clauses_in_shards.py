@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.property.harness import quads
 from tests.spark.fakes import Play, chunks_of, in_process, job_of, new_worker, told
 from tests.spark.test_sequences_in_shards import ONE, TWO, events, text
+from thalweg.answers import Row
+from thalweg.errors import LimitError
 
 CLAUSES = {
     "AFTER MATCH SKIP PAST LAST EVENT": 1,
@@ -40,6 +44,37 @@ def test_matches_that_exclude_others_and_partial_ones(tmp_path: Path, clause: st
     found = played(job, paths)
     assert found == told(in_process(job, paths))
     assert found
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_deletes_are_refused_without_retractions(tmp_path: Path, shards: int) -> None:
+    job = job_of(text("A ; B"), shards=shards)
+    path = tmp_path / "one.rdfp"
+    path.write_text('H time "1" .\nTX .\nD <http://ex/a> <http://ex/p> <http://ex/b> .\nTC .\n')
+    with pytest.raises(LimitError, match=f"<{ONE}> has a delete at .* only WITH RETRACTIONS"):
+        played(job, {ONE: path})
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_too_many_partial_matches_are_marked_by_gaps(tmp_path: Path, shards: int) -> None:
+    """The limit is that of a shard, and what is dropped depends on batches; that something was, is in the rows."""
+    job = job_of(text("A ; A2 ; B"), shards=shards, drain=True, max_partial_matches=8)
+    paths = {}
+    for seed, stream in enumerate((ONE, TWO)):
+        paths[stream] = tmp_path / f"{seed}.nq"
+        paths[stream].write_bytes(quads(events(stream, seed), stamp="before"))
+    play = Play(job)
+    for stream, path in paths.items():
+        for chunk in chunks_of(job, stream, path, piece_bytes=900):
+            play.batch([chunk])
+    assert "gap" in {row.op for row in play.rows}
+    found = matches([row for row in play.rows if row.op != "gap"])
+    exact = matches(in_process(job_of(text("A ; A2 ; B"), drain=True), paths))
+    assert found < exact  # some are missing, and none is wrong
+
+
+def matches(rows: list[Row]) -> Counter[tuple[Any, ...]]:
+    return Counter({tuple(row[:-1]): row[-1] for row in told(rows)})
 
 
 def test_events_that_are_taken_back(tmp_path: Path) -> None:

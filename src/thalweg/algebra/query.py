@@ -9,11 +9,13 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, TypeVar
 
+from thalweg.algebra.contradictions import contradiction
 from thalweg.algebra.nodes import (
     Ask,
     Construct,
     Distinct,
     Empty,
+    Filter,
     Fixed,
     Node,
     OrderBy,
@@ -195,6 +197,18 @@ class Query:
         return None if empty is None else empty.reason
 
     @cached_property
+    def contradiction(self) -> str | None:
+        """Why the query has no solution, also where filters at its top exclude each other; None: it may have some."""
+        filters, node = [], self.root
+        while isinstance(node, Filter | Project | Distinct):
+            filters += [node] if isinstance(node, Filter) else []
+            node = node.input
+        if self.empty is not None or not filters:
+            return self.empty
+        reason = contradiction(one.condition for one in filters)
+        return None if reason is None else f"{reason} (line {filters[-1].line}:{filters[-1].column})"
+
+    @cached_property
     def variables(self) -> tuple[str, ...]:
         """Names of all variables of the patterns, in order of appearance, blank nodes included."""
         return tuple(dict.fromkeys(name for pattern in self.patterns for name in pattern.variables))
@@ -226,9 +240,9 @@ class Query:
         if self.ask:
             return ()
         if self.sequence is not None:
-            idle = [atom for atom in self.sequence.atoms if atom.query.empty is not None]
-            if idle:
-                return tuple(f"the atom {atom.name} matches no event: {atom.query.empty}" for atom in idle)
+            idle = [(atom.name, atom.query.contradiction) for atom in self.sequence.atoms]
+            if any(reason is not None for _, reason in idle):
+                return tuple(f"the atom {name} matches no event: {reason}" for name, reason in idle if reason)
         if self.template is None:
             loose = [name for name in self.select if name not in self.columns]
             return tuple(f"?{name} is selected and no pattern binds it: no row has it" for name in loose)

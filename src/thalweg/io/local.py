@@ -18,6 +18,7 @@ from thalweg.io.progress import Interrupts, Meter
 from thalweg.io.records import Records
 from thalweg.io.replay import Pace
 from thalweg.io.writers import Writer
+from thalweg.operators.views import GAP
 from thalweg.options import RunOptions
 from thalweg.plan.coverage import Coverage
 from thalweg.rdf.events import EventBatch
@@ -53,7 +54,7 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
         with job.open_writer() as writer, Interrupts() as interrupts:
             for _ in _side_by_side(feeds, session, look, job.options):
                 late.write(session.late())
-                _deliver(query, writer)
+                outcome.gaps += _deliver(query, writer)
                 meter.update(
                     size=sum(source.bytes for source in sources.values()),
                     triples=sum(source.statements for source in sources.values()),
@@ -71,6 +72,7 @@ def run_in_process(job: Job, meter: Meter) -> Outcome:
     outcome.events = session.stats.events
     outcome.triples = sum(source.statements for source in sources.values())
     outcome.quarantined, outcome.late = session.stats.quarantined, session.stats.late
+    outcome.gaps = max(outcome.gaps, session.stats.shed > 0)  # also those of a query that feeds it
     outcome.left_out = sum(source.left_out for source in sources.values())
     outcome.seconds = time.perf_counter() - begin
     blanks = sum(source.blanks for source in sources.values())
@@ -128,7 +130,8 @@ def _side_by_side(
         yield
 
 
-def _deliver(query: ContinuousQuery, writer: Writer) -> None:
+def _deliver(query: ContinuousQuery, writer: Writer) -> int:
+    """Writes the new rows; answers how many of them mark gaps."""
     delta = query.drain()
     if query.query.reports_empty or not delta.ids.all():  # rows of several shapes
         writer.write(query.rows(delta))
@@ -139,3 +142,4 @@ def _deliver(query: ContinuousQuery, writer: Writer) -> None:
             writer.columns(part.at.tolist(), part.signs, texts, graphs if query.query.per_event else None)
     if len(delta):
         writer.flush()
+    return int((delta.op == GAP).sum())

@@ -45,6 +45,8 @@ class Outcome:
     """Streams that were given and that the query does not read."""
     unmatched: int = 0
     """Patterns that no triple fitted."""
+    gaps: int = 0
+    """Places where matches of a sequence may be missing, because partial matches were dropped."""
     interrupted: bool = False
     failed: bool = False
     """A stream had input, and all of it was refused."""
@@ -65,6 +67,7 @@ class Outcome:
             "file skipped": self.skipped,
             "stream unread": self.unread,
             "pattern unmatched": self.unmatched,
+            "gap in the matches": self.gaps,
         }
         summary = (
             f"{count(self.events, 'event')}, {count(self.triples, 'triple')}, "
@@ -174,6 +177,12 @@ def _left_out(outcome: Outcome, job: Job, seen: Seen) -> Iterator[str]:
         )
     if outcome.left_out:
         yield f"left out: {count(outcome.left_out, 'event')}, aborted or of streams that are not read from these files"
+    if outcome.gaps:
+        yield (
+            f"the sequence had more than {job.options.max_partial_matches:,} partial matches, and the oldest were "
+            "dropped: matches may be missing up to the times of the rows `gap` (shorten WITHIN, join atoms by a "
+            "variable, raise --max-partial-matches, or refuse it with --on-partial-matches fail)"
+        )
     if outcome.skipped:
         suffixes = "its suffix" if outcome.skipped == 1 else "their suffixes"
         yield f"skipped for {suffixes}: {_list(job.skipped())} (read are {readable_suffixes()})"

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from thalweg.algebra.query import Query
 from thalweg.algebra.sequences import CHRONOLOGICAL, Sequence
-from thalweg.errors import LimitError, UsageError, warn
+from thalweg.errors import LimitError, UsageError
+from thalweg.instants import show_instant
 from thalweg.kernels.store import INSERT
 from thalweg.kernels.times import NO_TIME
 from thalweg.operators.pipeline import Pipeline
@@ -125,7 +126,7 @@ class SequenceSet(Streamset):
         self._atoms: Atoms | None = None
         self._only: tuple[Query, SequenceView] | None = None
         self._retractions: Retractions | None = None
-        self._deletes = self._deletes_noted = 0
+        self._absent = 0  # deletes that named no event
         self._numbered = 0  # events that have ordinals
         self.counts_events = True
 
@@ -170,18 +171,19 @@ class SequenceSet(Streamset):
     def push(self, stream: str, rows: Rows | None, clock: int, watermark: int) -> None:
         """Takes rows of one stream, with markers of events without rows.
 
-        Deletes are counted and left out, unless they take events back.
+        A delete ends the query, unless deletes take events back.
         """
-        if rows is not None and len(rows) and self._retractions is None:
-            inserted = rows.op == INSERT
-            if not inserted.all():
-                if not self._deletes:
-                    warn(
-                        f"a sequence is over events, which nothing deletes: deletes on <{stream}> are left out; "
-                        "with WITH RETRACTIONS in its text, they take events back"
+        if rows is not None and len(rows):
+            view = self._sequence_view
+            if self._retractions is None and view.failure is None and (deleted := rows.op != INSERT).any():
+                at = show_instant(int(rows.time[deleted].min()))
+                view.fail(
+                    LimitError(
+                        f"<{stream}> has a delete at {at}, and a sequence takes events back only WITH RETRACTIONS: "
+                        "write that before WHERE, or ISTREAM in the CONSTRUCT that makes the stream"
                     )
-                self._deletes += int(np.count_nonzero(~inserted))
-                rows = rows[inserted]
+                )
+            rows = rows if view.failure is None else None
         super().push(stream, rows, clock, watermark)
 
     def reload(self) -> None:
@@ -219,13 +221,15 @@ class SequenceSet(Streamset):
 
     def run(self, intern: Interner) -> None:
         """Takes all instants that are complete: those before the smallest watermark of the streams."""
-        self._note_deletes()
         bound = self._merge.target(self._within + 1 if self._merge.drains else 0)
         view = self._sequence_view
-        if bound <= self.bound or view.failure is not None:
+        if bound <= self.bound:
             return
         settled = bound - 1
         feed, rows = self._merge.take(settled)
+        if view.failure is not None:
+            self.bound = bound
+            return
         feed, rows, deleted = self._without_deletes(feed, rows)
         found = self._solutions(feed, rows, bound, intern)
         self.bound = bound
@@ -246,7 +250,7 @@ class SequenceSet(Streamset):
             view.fail(error)
         if self._retractions is not None:
             self._retractions.forget(settled)
-            self._note_deletes()
+            self._absent = self._retractions.absent
 
     def _without_deletes(self, feed: Ints, rows: Rows) -> tuple[Ints, Rows, tuple[Ints, Rows] | None]:
         """Inserts, and deletes apart from them, where these take events back."""
@@ -267,9 +271,6 @@ class SequenceSet(Streamset):
         if changed is not None:
             runs, weights, found = changed
             view.retract(runs, at, weights, found)
-
-    def _note_deletes(self) -> None:
-        self._deletes_noted = self._deletes + (0 if self._retractions is None else self._retractions.absent)
 
     def _slices(
         self, times: Ints, found: dict[str, Solutions], cuts: Ints, settled: int
@@ -350,8 +351,8 @@ class SequenceSet(Streamset):
 
     @property
     def absent(self) -> int:
-        """How many deletes were left out, as of the last run."""
-        return self._deletes_noted
+        """How many deletes named no event, as of the last run."""
+        return self._absent
 
     @property
     def shed(self) -> int:
@@ -400,7 +401,6 @@ class SequenceSet(Streamset):
             "merge": self._merge.state(),
             "inner": {stream: inner.state() for stream, inner in self._inner.items()},
             "view": self._sequence_view.state(),
-            "deletes": self._deletes,
             "numbered": self._numbered,
             "retractions": None if self._retractions is None else self._retractions.state(),
         }
@@ -410,10 +410,9 @@ class SequenceSet(Streamset):
         if state["plan"] != self.digest():
             raise UsageError("the saved state belongs to another sequence, or to another version of its plan")
         self.bound = state["bound"]
-        self._deletes = state["deletes"]
         if self._retractions is not None:
             self._retractions.restore(state["retractions"])
-        self._note_deletes()
+            self._absent = self._retractions.absent
         self._numbered = state["numbered"]
         self._merge.restore(state["merge"])
         for stream, inner in self._inner.items():

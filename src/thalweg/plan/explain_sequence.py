@@ -107,8 +107,8 @@ def _atoms(sequence: Sequence) -> list[str]:
         shown = " . ".join(map(str, atom.query.patterns))
         lines.append(f"atom {atom.name:<6}on <{atom.stream}>: {shown}")
         lines += [f"  filter   {condition.expression} on the join" for condition in atom.conditions]
-        if atom.query.empty is not None:
-            lines.append(f"  doubt    it matches no event: {atom.query.empty}")
+        if atom.query.contradiction is not None:
+            lines.append(f"  doubt    it matches no event: {atom.query.contradiction}")
     return lines
 
 

@@ -75,7 +75,7 @@ def run_on_spark(job: Job, options: OnSpark, meter: Meter) -> Outcome:
     for reason in spools.broken():
         print(f"thalweg: {reason}", file=sys.stderr)
     outcome = progress.outcome
-    outcome.results = sinks.rows
+    outcome.results, outcome.gaps = sinks.rows, sinks.gaps
     quarantine, late = sinks.quarantine.records, sinks.late.records
     outcome.quarantined = max(outcome.quarantined, quarantine.count)
     outcome.late = max(outcome.late, late.count)

@@ -180,7 +180,7 @@ class Sinks:
 
     def __init__(self, job: Job, folder: Path, ledger: Ledger | None = None, *, append: bool = False) -> None:
         """Outputs of a job; tasks leave what they set aside in a folder."""
-        self.rows = 0
+        self.rows = self.gaps = 0
         self._job = job
         self._whole: Writer | None = None
         """The writer of a format that cannot be added to: it stays open to the end of the run."""
@@ -218,6 +218,8 @@ class Sinks:
 
     def write(self, rows: Iterator[Row]) -> None:
         """Add the rows of a batch. A gzipped file gets a member for each batch, so that it can be cut there."""
+        if self._job.query.sequence is not None:
+            rows = self._with_gaps_counted(rows)
         first = next(rows, None)
         if first is None:
             return
@@ -236,6 +238,11 @@ class Sinks:
             writer.__exit__(type(failure), failure, None)
             raise
         writer.close()
+
+    def _with_gaps_counted(self, rows: Iterator[Row]) -> Iterator[Row]:
+        for row in rows:
+            self.gaps += row.op == "gap"
+            yield row
 
     def close(self) -> None:
         """Complete a file that is written as a whole."""

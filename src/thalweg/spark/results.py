@@ -17,7 +17,7 @@ from thalweg.io.graphs import events_of
 from thalweg.kernels.arena import locate
 from thalweg.kernels.bits import SLACK
 from thalweg.kernels.texts import lay_out
-from thalweg.operators.views import Delta
+from thalweg.operators.views import SIGNS, Delta
 from thalweg.rdf.arena import Arena
 from thalweg.rows import Row
 
@@ -42,7 +42,7 @@ VARIABLES = "thalweg.variables"
 QUADS_SCHEMA = "at timestamp, value string"
 BLOB_SCHEMA = "shard int, results binary"
 _ROWS = 1 << 16
-_SIGNS = pa.array(["-", "0", "+"])
+_SIGNS = pa.array([SIGNS[sign] for sign in range(min(SIGNS), max(SIGNS) + 1)])
 
 
 def texts_of(arena: Arena, ids: np.ndarray) -> pa.Array:

@@ -135,16 +135,31 @@ def test_a_sequence_that_feeds_itself_is_refused() -> None:
         session.register(query(form=f"CONSTRUCT <{S}> {{ ?x :p 1 }}", stream="http://ex/one"))
 
 
-def test_deletes_are_counted_and_left_out() -> None:
+def test_a_delete_ends_a_sequence_without_retractions_and_no_other_query() -> None:
     session = Session()
     asked = session.register(query())
+    kept = session.register(query(more="WITH RETRACTIONS"))
     push(session, 1, ":i :p 1 .")
-    with pytest.warns(ThalwegWarning, match="nothing deletes"):
-        session.push(S, at=2, graph="<http://ex/i> <http://ex/p> <http://ex/o> .", op="delete")
-    push(session, 3, ":i :q 1 .")
+    push(session, 2, ":i :q 1 .")
+    session.push(S, at=3, graph="<http://ex/i> <http://ex/q> 1 .", format="turtle", op="delete")
+    push(session, 4, ":i :q 2 .")
     session.finish()
-    assert times(asked) == [3]
-    assert session.stats.absent == 1
+    refused = f"<{S}> has a delete at 1970-01-01T00:00:00.003Z, .* only WITH RETRACTIONS"
+    with pytest.raises(LimitError, match=refused):
+        asked.poll()
+    assert [(int(row.at) // 1000, row.op) for row in kept.poll()] == [(2, "+"), (3, "-"), (4, "+")]
+    with pytest.raises(LimitError, match=refused):
+        Session.restore(session.save()).queries[0].poll()
+
+
+def test_a_sequence_that_has_ended_keeps_nothing_of_its_streams() -> None:
+    session = Session()
+    session.register(query())
+    session.push(S, at=0, graph="<http://ex/i> <http://ex/p> 1 .", format="turtle", op="delete")
+    for time in range(1, 50):
+        push(session, time, ":i :p 1 .")
+    (streamset,) = session._streamsets
+    assert streamset.held == 0
 
 
 def test_with_retractions_a_delete_takes_matches_back_and_may_make_others() -> None:
