@@ -66,29 +66,40 @@ QUICK = ("skip by partition", "retractions")
 """Those of `make test`: each is a streaming query of its own, which takes seconds."""
 
 
-def patches(stream: str, seed: int) -> str:
-    """Events, some of which are taken back."""
+def patches(stream: str, seed: int) -> list[str]:
+    """Events, some of which are taken back: transactions of a patch."""
     chosen = random.Random(seed)
-    lines: list[str] = []
+    found: list[str] = []
     before: list[tuple[str, ...]] = []
     for event in events(stream, seed):
         (triple,) = event.triples
-        lines += [f'H time "{event.time // 1000}" .', "TX ."]
-        if before and chosen.random() < 0.4:
-            lines.append(f"D {' '.join(chosen.choice(before[-4:]))} .")
-        lines += [f"A {' '.join(triple)} .", "TC ."]
+        taken = chosen.choice(before[-4:]) if before and chosen.random() < 0.4 else None
+        found.append(
+            f'H time "{event.time // 1000}" .\nTX .\n'
+            + (f"D {' '.join(taken)} .\n" if taken is not None else "")
+            + f"A {' '.join(triple)} .\nTC .\n"
+        )
         before.append(triple)
-    return "\n".join(lines) + "\n"
+    return found
 
 
 def files_of(case: Case, folder: Path) -> dict[str, Path]:
+    """The file of each stream. A patch is read as a whole, so that it is also in two files of a folder."""
     folder.mkdir()
     paths = {}
     for seed, stream in enumerate((ONE, TWO)):
-        if any(f"<{stream}>" in one for one in (case.text, *case.derive)):
-            paths[stream] = folder / f"{seed}.{'rdfp' if case.deletes else 'nq'}"
-            content = patches(stream, seed) if case.deletes else quads(events(stream, seed), stamp="before")
-            paths[stream].write_bytes(content.encode() if isinstance(content, str) else content)
+        if not any(f"<{stream}>" in one for one in (case.text, *case.derive)):
+            continue
+        if case.deletes:
+            parts = patches(stream, seed)
+            paths[stream] = folder / f"{seed}.rdfp"
+            paths[stream].write_text("".join(parts))
+            (folder / str(seed)).mkdir()
+            for number, some in enumerate((parts[:20], parts[20:])):
+                (folder / str(seed) / f"{number}.rdfp").write_text("".join(some))
+        else:
+            paths[stream] = folder / f"{seed}.nq"
+            paths[stream].write_bytes(quads(events(stream, seed), stamp="before"))
     return paths
 
 
@@ -100,10 +111,11 @@ def started(spark: Any, case: Case, paths: dict[str, Path], folder: Path, rows: 
     frames = [
         tw.spark.read(
             spark,
-            str(path),
+            str(path.with_suffix("") if case.deletes else path),
             stream=stream,
             endOfStream="true",
-            maxBytesPerTrigger="4k",
+            settle="0",
+            maxBytesPerTrigger="3k" if case.deletes else "4k",
             pieceBytes="1k",
         )
         for stream, path in paths.items()
