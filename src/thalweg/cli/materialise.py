@@ -1,4 +1,4 @@
-"""The command `materialise`: what follows from a file under a schema, written out."""
+"""The command `materialise`: what follows from files under a schema, written out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from thalweg.errors import UsageError
 
 @app.command()
 def materialise(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="A file, or - for stdin.")],
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file, a folder, a pattern, or - for stdin.")
+    ],
     schema: Annotated[Path, typer.Option(metavar="PATH", help="The schema: RDFS, some OWL.")],
     rules: Rules = None,
     out: Annotated[Path, typer.Option(metavar="PATH", help="A file .nt or .nq [stdout].")] = Path("-"),
@@ -34,7 +36,7 @@ def materialise(
     ] = OnError.QUARANTINE,
     force: Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")] = False,
 ) -> None:
-    """Write the closure of a file under a schema: its triples and all that follow, each graph by itself."""
+    """Write the closure of files under a schema: their triples and all that follow, each graph by itself."""
     from thalweg.io.inputs import existing
     from thalweg.io.materialising import Materialisation, check_materialisation
     from thalweg.io.materialising import materialise as in_process

@@ -1,8 +1,7 @@
-"""The closure of a file under a schema, as N-Triples or N-Quads: each of its graphs is closed alone."""
+"""The closure of files under a schema, as N-Triples or N-Quads: each of their graphs is closed alone."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from thalweg.errors import DataError, UsageError
 from thalweg.io.converting import source_files, whole_file
 from thalweg.io.files import FileEvents
-from thalweg.io.inputs import is_pattern
+from thalweg.io.inputs import files_of
 from thalweg.io.live import STDIN, is_live
 from thalweg.io.opening import write_all
 from thalweg.io.outcome import count, error_of
@@ -28,7 +27,7 @@ from thalweg.rdf.formats import Format
 from thalweg.rdf.prune import Prune
 from thalweg.schema.axioms import Schema
 from thalweg.schema.closing import close_columns
-from thalweg.static.reading import available_memory, check_memory
+from thalweg.static.reading import available_memory, check_memory, needed_memory
 
 _STREAM = "urn:thalweg:closure"
 _ROWS = 1 << 16
@@ -50,14 +49,24 @@ class Materialisation:
     quarantine: Path | None = None
 
     @property
-    def format(self) -> Format:
-        """The format of the input."""
-        return self.options.format_for(self.source)
+    def files(self) -> list[str]:
+        """The files of the input: itself, those of a folder, or those that a pattern matches."""
+        return [self.source] if self.source == STDIN else files_of(self.source, self.options)
+
+    @property
+    def formats(self) -> dict[str, Format]:
+        """The format of each file of the input."""
+        return {file: self.options.format_for(file) for file in self.files}
+
+    @property
+    def has_graphs(self) -> bool:
+        """Whether the input has named graphs: files with and without them are not mixed."""
+        return any(found.has_graphs for found in self.formats.values())
 
     def target_format(self) -> str:
         """The format of the closure: that of the name, and for stdout that of the input."""
         if self.out_format is None and str(self.target) == "-":
-            return "nq" if self.format.has_graphs else "nt"
+            return "nq" if self.has_graphs else "nt"
         found = output_format(self.target, self.out_format)
         if found.name not in _FORMATS:
             raise UsageError(
@@ -98,22 +107,23 @@ def check_materialisation(job: Materialisation) -> None:
     """Refuse what cannot be closed, before anything is opened."""
     if job.source == STDIN and job.options.format is None:
         raise UsageError("the standard input has no suffix: --format names its format")
-    if job.source != STDIN and (is_live(job.source) or os.path.isdir(job.source) or is_pattern(job.source)):
-        raise UsageError("one file, or the standard input (-), is closed", source=job.source)
-    found = job.format
-    if found.has_events or found.has_rows:
-        raise UsageError(
-            f"{found.title} states {'events' if found.has_events else 'rows'}, and a closure is of graphs: "
-            "`thalweg convert` makes a file of triples of it",
-            source=job.source,
-        )
+    if job.source != STDIN and is_live(job.source):
+        raise UsageError("files, or the standard input (-), are closed", source=job.source)
+    for file, found in job.formats.items():
+        if found.has_events or found.has_rows:
+            raise UsageError(
+                f"{found.title} states {'events' if found.has_events else 'rows'}, and a closure is of graphs: "
+                "`thalweg convert` makes a file of triples of it",
+                source=file,
+            )
     job.target_format()
     if job.source != STDIN:
-        check_memory(Path(job.source), found, available_memory())
+        needed = sum(needed_memory(Path(file), found) for file, found in job.formats.items())
+        check_memory(job.source, needed, available_memory())
 
 
 def materialise(job: Materialisation) -> Materialised:
-    """Write the closure of a file to one that appears when it is complete."""
+    """Write the closure of the input to a file that appears when it is complete."""
     begin, done = time.perf_counter(), Materialised()
     target = job.target_format()
     with (
@@ -170,7 +180,7 @@ def _read(job: Materialisation, quarantine: Records) -> tuple[Arena, dict[int, t
     parts: dict[int, list[tuple[Ints, Ints, Ints]]] = {}
     with source_files(job.source, job.options) as (paths, live):
         options = replace(job.options, blank_nodes="stable")
-        if job.format.has_graphs:
+        if job.has_graphs:
             options = replace(options, mode="triples", per_event=1)
         for batch in FileEvents(paths, _STREAM, arena, Prune.everything(), options, live=live):
             if batch.rejects and options.on_error == "fail":

@@ -21,7 +21,7 @@ from isal import isal_zlib
 from thalweg.rdf.arena import Arena
 from thalweg.rdf.formats import Format
 from thalweg.static.document import Document
-from thalweg.static.reading import available_memory, check_memory, read_document
+from thalweg.static.reading import available_memory, check_memory, needed_memory, read_document
 
 _MAGIC = b"TWSTATIC"
 _VERSION = 1
@@ -136,7 +136,7 @@ def open_document(path: Path, format: Format, cache: Path | None) -> Document:
     It is the same if its size and its time of change are. A cache that is damaged is made anew.
     """
     if cache is None:
-        check_memory(path, format, available_memory())
+        check_memory(path, needed_memory(path, format), available_memory())
         return read_document(path, format)
     status = path.stat()
     state = [status.st_size, status.st_mtime_ns]
@@ -149,7 +149,7 @@ def open_document(path: Path, format: Format, cache: Path | None) -> Document:
         else:
             if about.get("state") == state:
                 return document
-    check_memory(path, format, available_memory())
+    check_memory(path, needed_memory(path, format), available_memory())
     document = read_document(path, format)
     after = path.stat()
     if [after.st_size, after.st_mtime_ns] == state:  # else it has changed while it was read

@@ -27,6 +27,7 @@ __all__ = [
     "check_memory",
     "file_of_graph",
     "format_of_static",
+    "needed_memory",
     "path_of",
     "read_document",
 ]
@@ -182,13 +183,17 @@ def _trim(arena: Arena) -> None:
 # Memory
 
 
-def check_memory(path: Path, format: Format, limit: int | None) -> None:
-    """Refuses a file that surely needs more memory than `limit`, before any of it is read."""
+def needed_memory(path: Path, format: Format) -> int:
+    """Bytes of memory that a file surely needs."""
     size = path.stat().st_size * (_PACKED if compression_of(path) else 1)
-    needed = int(size * (_LINES if format.name in ("nt", "nq") else _OTHERS))
+    return int(size * (_LINES if format.name in ("nt", "nq") else _OTHERS))
+
+
+def check_memory(source: str | Path, needed: int, limit: int | None) -> None:
+    """Refuses what needs more memory than `limit`, before any of it is read."""
     if limit is not None and needed > limit:
         raise UsageError(
-            f"{path} needs about {_size(needed)} of memory, and {_size(limit)} are free: it was not loaded "
+            f"{source} needs about {_size(needed)} of memory, and {_size(limit)} are free: it was not loaded "
             f"({MEMORY}=SIZE, e.g. 64g, says how much may be used)"
         )
 

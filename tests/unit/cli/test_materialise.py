@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,7 +73,12 @@ def test_malformed_input_is_quarantined_or_ends_it_without_an_output(thalweg, fi
         (["data.nt", "--out", "taken.nt"], "exists and is not empty"),
         (["data.nt", "--out", "out.jsonl"], "written as N-Triples or N-Quads"),
         (["missing.nt"], "no such file"),
-        (["."], "one file"),
+        (["mixed"], "N-Triples (mixed"),
+        (["empty"], "no file to read"),
+        (["with-events"], "convert"),
+        (["*.zip"], "no such file"),
+        (["tcp://localhost:9"], "files, or the standard input"),
+        (["folder", "--out", "folder/closed.nt"], "would be read as a part of <FILE>"),
         (["events.rdfp"], "convert"),
         (["-"], "--format"),
         (["data.nt", "--rules", "rdfs99"], "is no rule"),
@@ -81,11 +88,58 @@ def test_malformed_input_is_quarantined_or_ends_it_without_an_output(thalweg, fi
 def test_what_cannot_be_done_is_refused_and_nothing_is_touched(thalweg, files, arguments, reason):
     (files / "taken.nt").write_text("precious")
     (files / "events.rdfp").write_text("A <http://ex/a> <http://ex/b> <http://ex/c> .\n")
+    for folder, names in {"mixed": "nt nq", "empty": "", "with-events": "rdfp", "folder": "nt"}.items():
+        (files / folder).mkdir()
+        for name in names.split():
+            (files / folder / f"data.{name}").write_text(DATA)
     done = thalweg("materialise", *arguments, "--schema", "schema.ttl")
     assert done.code == 2
     assert reason in done.err
     assert (files / "data.nt").read_text() == DATA
     assert (files / "taken.nt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("source", ["data", "data/*/*.*", "data/**/c*.[nt]*"])
+def test_folders_and_patterns_are_closed_as_one_graph(thalweg, files, source):
+    """A step of a chain is in each file, so that no file has the whole chain."""
+    (files / "data" / "more").mkdir(parents=True)
+    for k, name in enumerate(("c0.nt", "c1.ttl", "c2.nt.gz")):
+        text = f"<{EX}n{k}> <{EX}partOf> <{EX}n{k + 1}> .\n".encode()
+        (files / "data/more" / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    (files / "data" / "notes.txt").write_text("not RDF")
+    done = thalweg("materialise", source, "--schema", "schema.ttl", "--rules", "default,transitive")
+    chains = {f"<{EX}n{a}> <{EX}partOf> <{EX}n{b}> ." for a in range(4) for b in range(a + 1, 4)}
+    assert set(done.out.splitlines()) == chains
+    assert "3 triples in 1 graph" in done.err
+
+
+def test_the_memory_that_all_files_need_together_is_checked_before_they_are_read(thalweg, files, monkeypatch):
+    (files / "data").mkdir()
+    for k in range(40):
+        (files / "data" / f"{k}.nt").write_text(DATA)
+    monkeypatch.setenv("THALWEG_MEMORY", "500")
+    assert thalweg("materialise", "data.nt", "--schema", "schema.ttl").code == 0
+    done = thalweg("materialise", "data", "--schema", "schema.ttl")
+    assert done.code == 2
+    assert "data needs about" in done.err
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+@pytest.mark.parametrize("source", ["data", "data/*.nt"])
+def test_spark_closes_a_folder_as_one_process_does(files, source):
+    (files / "data").mkdir()
+    for k in range(3):
+        text = f"<{EX}n{k}> <{EX}partOf> <{EX}n{k + 1}> .\n<{EX}ann> <{EX}owns> <{EX}tom> .\n"
+        (files / "data" / f"{k}.nt").write_text(text)
+    command = [sys.executable, "-m", "thalweg.cli", "materialise", source, "--schema", "schema.ttl"]
+    command += ["--rules", "default,transitive"]
+    made = [
+        subprocess.run([*command, "--on", on], cwd=files, capture_output=True, text=True, check=True).stdout
+        for on in ("local", "spark")
+    ]
+    assert sorted(made[0].splitlines()) == sorted(made[1].splitlines())
+    assert len(made[0].splitlines()) == 6 + len(CLOSED)
 
 
 def test_named_graphs_need_n_quads(thalweg, files):
