@@ -22,7 +22,7 @@ import pyspark
 import pytest
 
 from tests.spark.fakes import in_process, job_of, told
-from tests.spark.victim import SEQUENCE, STAGED, STREAM, TEXT, chain
+from tests.spark.victim import BESIDE, SEQUENCE, STAGED, STREAM, TEXT, chain, names
 from thalweg.answers import Row
 
 pytestmark = [
@@ -166,13 +166,25 @@ def test_a_driver_that_is_killed_again_and_again_gives_each_result_once(
     assert told(results(spark, tmp_path)) == told(in_process(job_of(text), {STREAM: file}))
 
 
-@pytest.mark.parametrize("text", [TEXTS[0], TEXTS[2]])
+@pytest.mark.parametrize(
+    ("text", "static"),
+    [
+        pytest.param(TEXT, None, id="one stage"),
+        pytest.param(SEQUENCE, None, id="sequence"),
+        pytest.param(BESIDE, names(20), id="static data"),
+    ],
+)
 def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(
-    spark: Any, tmp_path: Path, text: str
+    spark: Any, tmp_path: Path, text: str, static: bytes | None
 ) -> None:
+    """A local cluster gets static data from Spark, and so does the executor that takes the place of a killed one."""
     (tmp_path / "query.rq").write_text(text)
+    if static is not None:
+        (tmp_path / "static.nt").write_bytes(static)
     file = tmp_path / "in.nt"
     file.write_bytes(chain(0, 500))
+    expected = told(in_process(job_of(text, static=static), {STREAM: file}))
+    assert len(expected) > 100
     with victim(tmp_path, "local-cluster[2,1,2048]") as process:
         wait_for(lambda: planned(tmp_path) >= 1, process)
         time.sleep(RANDOM.uniform(0, 1))
@@ -189,7 +201,7 @@ def test_executors_that_are_killed_and_tasks_that_fail_change_nothing(
         replayed = finished(process)
     assert any(replayed), "another executor begins with the log"
     assert list(tmp_path.glob("broken-*")), "a task failed"
-    assert told(results(spark, tmp_path)) == told(in_process(job_of(text), {STREAM: file}))
+    assert told(results(spark, tmp_path)) == expected
 
 
 @pytest.mark.parametrize("text", TEXTS)

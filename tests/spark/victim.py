@@ -2,7 +2,8 @@
 
     python -m tests.spark.victim FOLDER MASTER
 
-The folder holds `in.nt`, and `query.rq` if it is not the usual query; the checkpoint and the results go there as well.
+The folder holds `in.nt`, `query.rq` if it is not the usual query, and `static.nt` if there are static data; the
+checkpoint and the results go there as well.
 A file `break` in it makes one task fail in the middle of a batch (see `Fragile`).
 """
 
@@ -26,7 +27,16 @@ SEQUENCE = f"""SELECT ?x ?y ?z (COUNT(?z) AS ?n) WITHIN 60 MILLISECONDS FROM STR
     DEFINE GPM A ON S {{ ?x <http://ex/p> ?y }} DEFINE GPM B ON S {{ ?x <http://ex/p> ?z }}
     DEFINE GPM N ON S {{ ?x <http://ex/p> ?y }} }}"""
 """Its matches end with the window: the watermark has to pass it."""
+BESIDE = f"""SELECT ?x ?z ?n FROM STREAM <{STREAM}> [RANGE 60]
+    WHERE {{ ?x <http://ex/p> ?y . ?y <http://ex/p> ?z . ?z <http://ex/name> ?n }}"""
+"""It reads static data, too: see `names`."""
 SHARDS = 2
+
+
+def names(last: int) -> bytes:
+    """Static data: the names of some nodes of `chain`, and steps that its lines repeat."""
+    named = (b'<http://ex/n%d> <http://ex/name> "%d" .\n' % (k, k % 4) for k in range(0, 31, 2))
+    return b"".join([*named, chain(0, last)])
 
 
 def chain(first: int, last: int) -> bytes:
@@ -76,8 +86,15 @@ def main(folder: str, master: str) -> None:
     )
     given = Path(folder) / "query.rq"
     text = given.read_text() if given.exists() else TEXT
+    static = Path(folder) / "static.nt"
     query = (
-        queries.run(events, text, shards=SHARDS, quarantine=f"{folder}/quarantine")
+        queries.run(
+            events,
+            text,
+            shards=SHARDS,
+            quarantine=f"{folder}/quarantine",
+            static=static if static.exists() else None,
+        )
         .writeStream.format("parquet")
         .option("checkpointLocation", f"{folder}/checkpoint")
         .trigger(availableNow=True)
