@@ -14,7 +14,7 @@ from thalweg.io.snapshots import Row, Snapshot
 from thalweg.io.writers import csv_rows, tsv_rows
 
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NAMESPACE = "http://www.w3.org/2005/sparql-results#"
+NAMESPACE = "http://www.w3.org/2005/sparql-results#"
 
 
 class Terms:
@@ -69,10 +69,10 @@ class SparqlXml(Snapshot):
     of = "select"
 
     def _begin(self) -> bytes:
-        self._term = Terms(_xml_term)
+        self._term = Terms(xml_term)
         self._open = [f"<binding name={quoteattr(name)}>" for name in self.names]
         head = "".join(f"<variable name={quoteattr(name)}/>" for name in self.names)
-        text = f'<?xml version="1.0" encoding="UTF-8"?>\n<sparql xmlns="{_NAMESPACE}">\n<head>{head}</head>\n'
+        text = f'<?xml version="1.0" encoding="UTF-8"?>\n<sparql xmlns="{NAMESPACE}">\n<head>{head}</head>\n'
         return (text + ("" if self.answer.ask else "<results>\n")).encode()
 
     def _text(self, rows: Iterable[Row]) -> bytes:
@@ -144,7 +144,12 @@ def json_term(text: str) -> str:
     return shown + "}"
 
 
-def _xml_term(text: str) -> str:
+def xml_term(text: str) -> str:
+    """A term as SPARQL results in XML have it.
+
+    >>> xml_term('"a"@en')
+    '<literal xml:lang="en">a</literal>'
+    """
     value = parse(text)
     if wrong := _NO_XML.search(value.content):
         raise ThalwegError(

@@ -11,6 +11,7 @@ import pyoxigraph as ox
 
 from thalweg.expressions.values import BLANK, IRI, parse
 from thalweg.store.evaluating import Found
+from thalweg.store.oxigraph import lenient_term
 from thalweg.store.printing import Solutions, serialized, solutions_of
 
 Term = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
@@ -153,12 +154,17 @@ def term_of(text: str) -> Term:
     'en'
     """
     value = parse(text)
-    if value.kind == IRI:
-        return ox.NamedNode(value.content)
-    if value.kind == BLANK:
-        return ox.BlankNode(value.content)
-    if value.language:
-        return ox.Literal(value.content, language=value.language)
-    if value.datatype:
-        return ox.Literal(value.content, datatype=ox.NamedNode(value.datatype))
-    return ox.Literal(value.content)
+    try:
+        if value.kind == IRI:
+            return ox.NamedNode(value.content)
+        if value.kind == BLANK:
+            return ox.BlankNode(value.content)
+        if value.language:
+            return ox.Literal(value.content, language=value.language)
+        if value.datatype:
+            return ox.Literal(value.content, datatype=ox.NamedNode(value.datatype))
+        return ox.Literal(value.content)
+    except (
+        ValueError
+    ):  # pyoxigraph checks more of IRIs and languages than N-Triples asks for, unless it is lenient
+        return lenient_term(text)

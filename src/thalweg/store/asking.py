@@ -12,7 +12,7 @@ from thalweg.arguments import time_of
 from thalweg.errors import QueryError, UnsupportedError, UsageError
 from thalweg.instants import Time, show_instant
 from thalweg.lang import parse
-from thalweg.lang.clauses import Cursor
+from thalweg.lang.clauses import Cursor, Token
 from thalweg.lang.text import QueryText
 
 STREAM = "urn:thalweg:store"
@@ -48,7 +48,10 @@ def check_windows(query: Query) -> None:
 
 
 def check_syntax(text: str) -> None:
-    """Refuse a text that Oxigraph does not take for a query."""
+    """Refuse a text that Oxigraph does not take for a query, and what would make a network call."""
+    for token in _tokens(text):
+        if token.depth > 0 and token.matches("SERVICE"):
+            QueryText(text).refuse("SERVICE is not supported: a query makes no network call", token.at)
     try:
         ox.Store().query(text)
         return
@@ -59,11 +62,14 @@ def check_syntax(text: str) -> None:
 
 def names_graphs(text: str) -> bool:
     """Whether a query chooses its graphs by FROM or FROM NAMED."""
+    return any(token.depth == 0 and token.matches("FROM") for token in _tokens(text))
+
+
+def _tokens(text: str) -> list[Token]:
     try:
-        tokens = Cursor(QueryText(text)).tokens
+        return Cursor(QueryText(text)).tokens
     except QueryError:  # what we cannot read, Oxigraph refuses as well
-        return False
-    return any(token.depth == 0 and token.matches("FROM") for token in tokens)
+        return []
 
 
 def as_query_error(text: str, message: str) -> QueryError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyoxigraph as ox
 
 from thalweg.rdf.arena import Arena
@@ -45,7 +47,7 @@ class OxigraphContent:
         self._remove(facts[facts.op < 0], arena)
         added = facts[facts.op > 0]
         lines = added.lines(arena, named=True, default=len(self.streams) > 1)
-        quads = ox.parse(lines, format=ox.RdfFormat.N_QUADS)
+        quads = ox.parse(lines, format=ox.RdfFormat.N_QUADS, lenient=True)
         if len(added) >= _BULK:
             self._content.bulk_extend(quads)
         else:
@@ -54,7 +56,7 @@ class OxigraphContent:
     def _admit(self, streams: list[str]) -> None:
         new = [stream for stream in dict.fromkeys(streams) if stream not in self.streams]
         if len(self.streams) == 1 and new:
-            only = ox.NamedNode(self.streams[0])
+            only = lenient_term(f"<{self.streams[0]}>")
             self._content.bulk_extend(
                 ox.Quad(quad.subject, quad.predicate, quad.object)
                 for quad in list(self._content.quads_for_pattern(None, None, None, only))
@@ -63,7 +65,8 @@ class OxigraphContent:
 
     def _remove(self, rows: Facts, arena: Arena) -> None:
         several = len(self.streams) > 1
-        for quad in ox.parse(rows.lines(arena, named=True, default=False), format=ox.RdfFormat.N_QUADS):
+        lines = rows.lines(arena, named=True, default=False)
+        for quad in ox.parse(lines, format=ox.RdfFormat.N_QUADS, lenient=True):
             self._content.remove(quad)
             if several:
                 triple = quad.subject, quad.predicate, quad.object
@@ -75,4 +78,11 @@ class OxigraphContent:
         """The answer of a query over the content."""
         # Oxigraph would prefer this graph to those that FROM names.
         is_only = len(self.streams) == 1 and not names_graphs(text)
-        return self._content.query(text, default_graph=ox.NamedNode(self.streams[0]) if is_only else None)
+        one = lenient_term(f"<{self.streams[0]}>") if is_only else None
+        return self._content.query(text, default_graph=one)
+
+
+def lenient_term(text: str) -> Any:
+    """The term of an N-Triples text, whose IRIs and languages are not checked."""
+    (quad,) = ox.parse(f"<a:a> <a:a> {text} .", format=ox.RdfFormat.N_TRIPLES, lenient=True)
+    return quad.object

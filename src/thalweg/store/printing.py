@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 import pyoxigraph as ox
 
 from thalweg.errors import UsageError
-from thalweg.io.sparql_results import Terms, json_term, plain
+from thalweg.io.sparql_results import NAMESPACE, Terms, json_term, plain, xml_term
 from thalweg.io.writers import csv_rows, tsv_rows
 
 _RESULTS = {
@@ -61,13 +62,12 @@ def serialized(answer: Solutions, format: ox.QueryResultsFormat | ox.RdfFormat |
             return lines
         if not isinstance(format, ox.RdfFormat):
             raise UsageError(f"the answer is a graph, and {format} is a format of solutions")
-        made = ox.serialize(ox.parse(lines, format=ox.RdfFormat.N_TRIPLES), format=format)
+        made = ox.serialize(ox.parse(lines, format=ox.RdfFormat.N_TRIPLES, lenient=True), format=format)
         return made or b""
     if format is not None and not isinstance(format, ox.QueryResultsFormat):
         raise UsageError(f"the answer is solutions, and {format} is a format of graphs")
     if format == ox.QueryResultsFormat.XML:
-        parsed = ox.parse_query_results(_json(answer), format=ox.QueryResultsFormat.JSON)
-        return parsed.serialize(format=format) or b""
+        return _xml(answer)
     if answer.truth is not None and format in (ox.QueryResultsFormat.CSV, ox.QueryResultsFormat.TSV):
         return b"true\n" if answer.truth else b"false\n"
     if format == ox.QueryResultsFormat.CSV:
@@ -91,6 +91,26 @@ def _json(answer: Solutions) -> bytes:
     )
     head = json.dumps({"vars": list(answer.names)}, ensure_ascii=False)
     return f'{{"head": {head}, "results": {{"bindings": [\n{bindings}\n]}}}}\n'.encode()
+
+
+def _xml(answer: Solutions) -> bytes:
+    known = Terms(xml_term, _KEPT)
+    head = "".join(f"<variable name={quoteattr(name)}/>" for name in answer.names)
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<sparql xmlns="{NAMESPACE}">',
+        f"<head>{head}</head>",
+    ]
+    if answer.truth is not None:
+        lines.append(f"<boolean>{json.dumps(answer.truth)}</boolean>")
+    else:
+        tags = [f"<binding name={quoteattr(name)}>" for name in answer.names]
+        lines.append("<results>")
+        for row in answer.rows:
+            cells = [f"{tag}{known(cell)}</binding>" for tag, cell in zip(tags, row, strict=True) if cell]
+            lines.append(f"<result>{''.join(cells)}</result>")
+        lines.append("</results>")
+    return "\n".join([*lines, "</sparql>\n"]).encode()
 
 
 def solutions_of(answer: Any) -> Solutions:

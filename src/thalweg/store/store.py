@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
@@ -39,6 +40,7 @@ _GROUP = 1 << 22
 """Rows that are brought into the content at once."""
 _SNAPSHOTS = 2
 """Contents at earlier instants that are kept in memory."""
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _OPS = {"insert": 1, "delete": -1}
 
 
@@ -195,6 +197,11 @@ class Store:
             raise UsageError("a writer and a number are given together: the writer numbers its batches")
         if writer is not None and number is not None and number <= self._writers.get(writer, number - 1):
             return False
+        if not _ABSOLUTE.match(batch.stream):
+            raise UsageError(
+                "a stream of a store is a graph, named by an absolute IRI such as http://example.org/s, "
+                f"not {batch.stream!r:.80}"
+            )
         rows = batch.rows
         data = rows.s != 0
         if not data.all():
