@@ -132,6 +132,19 @@ def test_graphs_are_read(content: Served) -> None:
     assert content.client("GET", "/graphs?default&graph=http://ex/s").status == 400
 
 
+@pytest.mark.parametrize("name", ["foo", "http://a:b:c", "http://ex/%zz"])
+def test_a_graph_whose_name_pyoxigraph_would_refuse_is_asked_with_the_others(
+    content: Served, name: str
+) -> None:
+    data = "<http://ex/z> <http://ex/static> 3 ."
+    assert content.client("PUT", f"/static?graph={quote(name, safe='')}", data, "text/turtle").status == 200
+    query = "SELECT ?g WHERE { GRAPH ?g { <http://ex/z> ?p ?o } }"
+    assert asked(content, query) == [{"g": name}]
+    described = content.client("GET", "/sparql")
+    assert described.status == 200
+    assert f"<{name}>".encode() in described.data
+
+
 def test_the_answer_is_that_of_pyoxigraph(content: Served) -> None:
     store = ox.Store()
     for n in range(60):

@@ -14,6 +14,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from thalweg.server import forks, frames
+from thalweg.server.describing import named_node
 
 _BULK = 10_000
 Graph = ox.NamedNode | ox.DefaultGraph
@@ -40,7 +41,7 @@ class Replica:
             self._terms[id] = quad.object
         at = ids
         for one in head["graphs"]:
-            name = ox.DefaultGraph() if one["name"] is None else ox.NamedNode(one["name"])
+            name = ox.DefaultGraph() if one["name"] is None else named_node(one["name"])
             middle = at + 3 * one["removed"]
             end = middle + 3 * one["added"]
             if one["size"] == 0 and one["name"] is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pyoxigraph as ox
 
@@ -38,7 +39,13 @@ def _triples(endpoint: str, graphs: Iterable[str]) -> Iterator[ox.Triple]:
         graph = ox.BlankNode(f"graph{number}")
         yield ox.Triple(dataset, _sd("namedGraph"), graph)
         yield ox.Triple(graph, _TYPE, _sd("NamedGraph"))
-        yield ox.Triple(graph, _sd("name"), ox.NamedNode(name))
+        yield ox.Triple(graph, _sd("name"), named_node(name))
+
+
+def named_node(iri: str) -> Any:
+    """The node of an IRI that the session has accepted; pyoxigraph itself would check more of it."""
+    (quad,) = ox.parse(f"<i:i> <i:i> <{iri}> .", ox.RdfFormat.N_TRIPLES, lenient=True)
+    return quad.object
 
 
 def _sd(name: str) -> ox.NamedNode:
