@@ -395,7 +395,8 @@ class QueryReader:
                 inner = self._group(part.graph, self.default)
                 return Empty(
                     Extend(inner, name, Variable(name)),
-                    f"the query has no named window for {written} ?{name}",
+                    f"there is no named window{' and no named static graph' * (written == 'GRAPH')} "
+                    f"for {written} ?{name}",
                 )
             return one_of[0] if len(one_of) == 1 else Union(tuple(one_of))
         # A window is a name only, so it may stay relative without a BASE.

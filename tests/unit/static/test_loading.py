@@ -213,3 +213,13 @@ def test_a_cache_is_used_while_the_file_is_the_same_and_made_anew_when_it_is_dam
         assert len(open_document(path, nt, cache)) == 1
     assert len(read) == 7
     assert len(list(cache.iterdir())) == 1
+
+
+def test_graph_of_a_variable_without_a_named_graph_is_warned_of():
+    session = tw.Session()
+    session.load("<http://ex/a> <http://ex/p> 1 .")
+    text = "SELECT * FROM STREAM <http://ex/s> [RANGE 10] WHERE { ?x ?p ?y GRAPH ?g { ?y ?q ?z } }"
+    with pytest.warns(
+        tw.errors.ThalwegWarning, match=r"no named window and no named static graph for GRAPH \?g"
+    ):
+        session.register(text)
