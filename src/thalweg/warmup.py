@@ -164,6 +164,7 @@ def main() -> None:
         mapped = RunOptions(mapping=Mapping(_MAPPING))
         list(read_events([rows], "urn:s", Arena(), Prune.everything(), mapped))
     _closures_and_sequences(triples[:4])
+    _messages()
     print(f"Kernels are ready ({time.monotonic() - begin:.0f} s).")
 
 
@@ -189,6 +190,16 @@ def _closures_and_sequences(triples: list[str]) -> None:
     events.finish(drain=True)
     for query in asked:
         query.poll()
+
+
+def _messages() -> None:
+    """Frames of the service."""
+    import numpy as np
+
+    from thalweg.kernels.websocket import take_messages
+
+    data = np.frombuffer(b"\x81\x81abcd ", np.uint8)
+    take_messages(data, np.zeros(3, np.int64), 9, 9, True, np.empty(9, np.uint8), np.empty(9, np.int64))
 
 
 if __name__ == "__main__":

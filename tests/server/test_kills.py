@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.server import killed_workload
 from tests.server.killed_server import run
 
 
@@ -24,3 +25,10 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path: Path, kills: int, see
     received = {int(term.removeprefix("<http://ex/").removesuffix(">")) for term in terms}
     assert load.acknowledged <= received <= load.sent
     assert len(load.acknowledged) > 5 * kills
+
+
+@pytest.mark.soak
+def test_derived_streams_sequences_static_data_and_leases_are_as_if_nothing_had_happened(
+    tmp_path: Path,
+) -> None:
+    killed_workload.check(killed_workload.run(tmp_path / "data", kills=3, seed=3))
