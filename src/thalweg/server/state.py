@@ -562,7 +562,7 @@ class State:
                 None,
                 tuple((name, count) for name, count in one["seen"]),
                 one["start"],
-                {name: Retention(*values) for name, values in one["retained"].items()},
+                {name: Retention(*values) for name, values in one.get("retained", {}).items()},
                 failed=one["failed"],
                 rate=Rate(self.clock),
             )
@@ -570,7 +570,7 @@ class State:
         for one in about["queries"]:
             plan = self.plans[one.pop("plan")]
             columns = tuple((own, name) for own, name in one.pop("columns"))
-            begin = one.pop("begin")
+            begin = one.pop("begin", None)
             registered = Registered(plan=plan, columns=columns, **one)
             if begin is not None:
                 registered.begin = Ring.restored(self.settings.buffer, begin)
