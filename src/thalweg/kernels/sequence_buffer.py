@@ -74,8 +74,8 @@ and those of the same instant find it and those before it, the next node of othe
 cells there were when it was made."""
 NODE, BEHIND, TOP, CELL_WIDTH = range(4)
 """Columns of cells: a node, the cell behind, and the latest beginning of the runs here and behind."""
-NODES, MATCHES, INSTANT, BEFORE_LAST, LAST, CELLS, STEPS, META = range(8)
-"""Where a call goes on; STEPS counts the nodes and cells that were visited."""
+NODES, MATCHES, INSTANT, BEFORE_LAST, LAST, CELLS, STEPS, SHORT, META = range(9)
+"""Where a call goes on. STEPS counts the nodes and cells that were visited; SHORT: only matches need more room."""
 _FULL, _FRESH = -2, -2
 
 
@@ -264,7 +264,7 @@ def _ends_list(states, state, op, slot):
     return op == GREATER or op == AT_LEAST
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _restricted(
     rows,
     numbers,
@@ -374,7 +374,7 @@ def _comes_before(states, state, numbers, one, two):
     return numbers[one, slot] <= numbers[two, slot]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def _listed(rows, numbers, cells, states, state, temp, base, top, tail, earliest, meta):
     """The list of some nodes in front of another list; _FULL: there is no room for it."""
     if meta[CELLS] + top - base > cells.shape[0]:
@@ -406,18 +406,47 @@ def _listed(rows, numbers, cells, states, state, temp, base, top, tail, earliest
     return tail
 
 
-@njit(cache=True, nogil=True)
-def enumerate_runs(rows, links, cells, states, own, own_ranges, end, earliest, path, matches, found, meta):
-    """Writes the runs of a node, one row each; answers how many rows there are then, or -1: there is no room."""
+@njit(cache=True, nogil=True, inline="always")
+def _written(
+    rows,
+    numbers,
+    links,
+    cells,
+    states,
+    binds,
+    conditions,
+    lefts,
+    first,
+    own,
+    own_ranges,
+    end,
+    start,
+    mask,
+    earliest,
+    path,
+    matches,
+    found,
+    meta,
+):
+    """Writes the runs that end in a node by way of `start`, which may be the node itself, and fulfil conditions.
+
+    Answers how many rows there are then, or -1: there is no room.
+    """
     width = rows.shape[1] - 1
     last, state = rows[end, 1], rows[end, width]
-    depth = 0
-    path[0, 0], path[0, 1] = end, links[end, LIST]
-    node = end
-    while True:
+    depth, node = 0, start
+    path[0, 0], path[0, 1], path[0, 2] = end, -1, 0
+    if links[start, LIST] >= 0:
+        if start == end:
+            path[0, 1], path[0, 2] = links[end, LIST], mask
+        else:
+            depth = 1
+            path[1, 0], path[1, 1], path[1, 2] = start, links[start, LIST], mask
+    while depth >= 0:
         if links[node, LIST] < 0:
             if found == matches.shape[0]:
-                return np.int64(-1)
+                found = np.int64(-1)
+                break
             for c in range(width):
                 matches[found, c] = rows[node, c]
             before = node
@@ -438,24 +467,73 @@ def enumerate_runs(rows, links, cells, states, own, own_ranges, end, earliest, p
             matches[found, 1] = last
             matches[found, width] = state
             found += 1
-            if node == end:
-                return found
-        # The next cell of the deepest list that is not at its end.
-        while True:
+        # The next node of the deepest list that is not at its end.
+        left = np.int64(0)
+        while depth >= 0:
             cell = path[depth, 1]
             if cell < 0 or cells[cell, TOP] < earliest:
                 depth -= 1
-                if depth < 0:
-                    return found
                 continue
             meta[STEPS] += 1
             path[depth, 1] = cells[cell, BEHIND]
             node = cells[cell, NODE]
-            if rows[node, 0] >= earliest:
+            if rows[node, 0] < earliest:
+                continue
+            left, failed = _checked(
+                rows, numbers, links, binds, conditions, lefts, first, node, path[depth, 2]
+            )
+            if failed < 0:
                 break
-        if links[node, LIST] >= 0:
+            owner = rows[path[depth, 0], width]
+            if _ends_list(states, owner, conditions[failed, CONDITION], conditions[failed, SLOT]):
+                path[depth, 1] = -1
+        if depth >= 0 and links[node, LIST] >= 0:
             depth += 1
-            path[depth, 0], path[depth, 1] = node, links[node, LIST]
+            path[depth, 0], path[depth, 1], path[depth, 2] = node, links[node, LIST], left
+    return found
+
+
+@njit(cache=True, nogil=True)
+def enumerate_runs(
+    rows,
+    numbers,
+    links,
+    cells,
+    states,
+    binds,
+    conditions,
+    lefts,
+    own,
+    own_ranges,
+    end,
+    earliest,
+    path,
+    matches,
+    found,
+    meta,
+):
+    """Writes the runs of a node, one row each; answers how many rows there are then, or -1: there is no room."""
+    return _written(
+        rows,
+        numbers,
+        links,
+        cells,
+        states,
+        binds,
+        conditions,
+        lefts,
+        0,
+        own,
+        own_ranges,
+        end,
+        end,
+        0,
+        earliest,
+        path,
+        matches,
+        found,
+        meta,
+    )
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -549,8 +627,8 @@ def take_instants(
             starts[atom] = at
             any_here |= at > begins_at[atom]
         if any_here:
-            full = False
-            if 4 * meta[NODES] > 3 * room or 4 * meta[CELLS] > 3 * cell_room:
+            full = short = False
+            if 8 * meta[NODES] > 7 * room or 8 * meta[CELLS] > 7 * cell_room:
                 meta[NODES], meta[CELLS] = put_together(
                     rows,
                     numbers,
@@ -564,12 +642,14 @@ def take_instants(
                     earliest,
                     last,
                 )
-                full = 2 * meta[NODES] > room or 2 * meta[CELLS] > cell_room
+                full = 8 * meta[NODES] > 5 * room or 8 * meta[CELLS] > 5 * cell_room
             first_node, first_cell, first_match = meta[NODES], meta[CELLS], found
             for state in range(states.shape[0] - 1):
                 atom = states[state, ATOM]
                 stored = states[state, LATER_TOO] != 0 or states[state, AT_ONCE_TOO] != 0
                 repeats = states[state, REPEATS] != 0
+                # Matches that nothing goes on from are written at once, and no list is made for them.
+                direct = not stored and not repeats
                 first_edge, last_edge = states[state, FIRST_EDGE], states[state, LAST_EDGE]
                 for solution in range(begins_at[atom], starts[atom]):
                     if full:
@@ -623,7 +703,16 @@ def take_instants(
                                     cell = np.int64(-1)  # it is unbound
                             mask = (np.int64(1) << many) - 1
                             again = edges[e, AGAIN] != 0
-                            if edges[e, SHARES] != 0 and cell >= 0 and cells[cell, TOP] >= earliest:
+                            end = np.int64(-1)
+                            if direct and cell >= 0:
+                                if meta[NODES] == room:
+                                    full = True
+                                    break
+                                end = _new_node(rows, numbers, links, meta, now, now, state)
+                                links[end, LIST] = -1
+                                for c in range(bind_ranges[atom], bind_ranges[atom + 1]):
+                                    rows[end, bind_places[c, 1]] = events[solution, bind_places[c, 0]]
+                            elif edges[e, SHARES] != 0 and cell >= 0 and cells[cell, TOP] >= earliest:
                                 if not repeats:
                                     tail = cell
                                 else:
@@ -674,6 +763,33 @@ def take_instants(
                                     links[entry, LATER_CELL] = links[entry, ONCE_CELL] = -1
                                     temp[top] = entry
                                     top += 1
+                                    continue
+                                if direct:
+                                    many_found = _written(
+                                        rows,
+                                        numbers,
+                                        links,
+                                        cells,
+                                        states,
+                                        binds,
+                                        conditions,
+                                        lefts,
+                                        first,
+                                        own,
+                                        own_ranges,
+                                        end,
+                                        node,
+                                        left,
+                                        earliest,
+                                        path,
+                                        matches,
+                                        found,
+                                        meta,
+                                    )
+                                    if many_found < 0:
+                                        full = short = True
+                                        break
+                                    found = many_found
                                     continue
                                 if left != 0 and not (again and edges[e, POPS] != 0):
                                     node = _restricted(
@@ -764,9 +880,13 @@ def take_instants(
                         if states[state, ACCEPTS] != 0:
                             many_found = enumerate_runs(
                                 rows,
+                                numbers,
                                 links,
                                 cells,
                                 states,
+                                binds,
+                                conditions,
+                                lefts,
                                 own,
                                 own_ranges,
                                 node,
@@ -777,7 +897,7 @@ def take_instants(
                                 meta,
                             )
                             if many_found < 0:
-                                full = True
+                                full = short = True
                                 break
                             found = many_found
                         if not stored:
@@ -802,7 +922,7 @@ def take_instants(
                     first_match,
                     k,
                 )
-                meta[BEFORE_LAST], meta[LAST] = before_last, last
+                meta[BEFORE_LAST], meta[LAST], meta[SHORT] = before_last, last, short
                 return k
             for node in range(first_node, meta[NODES]):
                 if links[node, LATER_CELL] == _FRESH:

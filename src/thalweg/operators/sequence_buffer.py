@@ -60,7 +60,7 @@ class Buffer:
         self._slots = tables.slots
         self._tables = self._compiled(automaton, tables, places)
         depth = 2 * len(automaton.states) + 4
-        self._frames, self._path = np.empty((depth, 5), np.int64), np.empty((depth, 2), np.int64)
+        self._frames, self._path = np.empty((depth, 5), np.int64), np.empty((depth, 3), np.int64)
         self._lefts = np.empty(MOST_CONDITIONS + 1, np.float64)
         self.steps = 0
         """How many nodes and cells were visited, as a measure of work."""
@@ -201,13 +201,14 @@ class Buffer:
             size *= 2
         self._rows = np.zeros((size, self._width + 1), np.int64)
         self._numbers = np.zeros((size, len(self._slots)), np.float64)
-        self._links = np.full((size, kernel.LINKS), -1, np.int64)
+        self._links = np.full((size, kernel.LINKS), -1, np.int32)
         self._cells = np.empty((2 * size, kernel.CELL_WIDTH), np.int64)
         self._heads = np.full((2, size), -1, np.int64)
         self._temp = np.empty(2 * size + 2, np.int64)
         self._nodes = self._many = 0
         self._floor = self._oldest = NO_TIME
         self._matches = np.empty((_SMALL, self._width + 1), np.int64)
+        self._usual = 0
 
     @property
     def count(self) -> int:
@@ -224,9 +225,11 @@ class Buffer:
         others: int = 0,
     ) -> Ints:
         """Takes the instants of a batch, as the pool does it; answers the runs that came to accepting states."""
-        meta = np.array([self._nodes, 0, 0, *before, self._many, 0], np.int64)
+        meta = np.array([self._nodes, 0, 0, *before, self._many, 0, 0], np.int64)
         inputs = self.inputs.arrays(found, numbers, previous)
         crowded = -1  # the instant for which room was made last
+        if self._usual > len(self._matches):
+            self._matches = np.empty((self._usual, self._width + 1), np.int64)
         while True:
             taken = kernel.take_instants(
                 *self._tables,
@@ -250,20 +253,23 @@ class Buffer:
             matched = int(meta[kernel.MATCHES])
             if taken == len(instants):
                 break
+            if meta[kernel.SHORT]:
+                self._matches = larger(self._matches, 2 * len(self._matches))
+                self._heads[1] = -1  # what was entered for the instant that is begun again
+                continue
             latest = int(meta[kernel.LAST])
             self.keep(int(instants[taken]) - self._sequence.within, latest)
             self._shed(others, crowded == taken, latest)
-            if 2 * self._nodes > len(self._rows) or crowded == taken:
+            if 8 * self._nodes > 5 * len(self._rows) or crowded == taken:
                 self._grow(2 * len(self._rows), latest)
-            if 2 * self._many > len(self._cells) or crowded == taken:
+            if 8 * self._many > 5 * len(self._cells) or crowded == taken:
                 self._cells = larger(self._cells, 2 * len(self._cells))
                 self._temp = np.empty(len(self._cells) + 2, np.int64)
             meta[kernel.NODES], meta[kernel.CELLS] = self._nodes, self._many
-            if 2 * matched > len(self._matches) or crowded == taken:
-                self._matches = larger(self._matches, 2 * len(self._matches))
             crowded = taken
         self.steps += int(meta[kernel.STEPS])
         made = self._matches[:matched]
+        self._usual = matched + matched // 4  # what the next batch may need
         if len(self._matches) > _MOST_ROOM:  # the matches of a large batch would be far more than all runs
             self._matches = np.empty((_SMALL, self._width + 1), np.int64)
         if self._shedding.is_over(self.count + others):
@@ -330,9 +336,13 @@ class Buffer:
             for node in np.flatnonzero(self._links[: self._nodes, kernel.LATER_CELL] >= 0).tolist():
                 added = kernel.enumerate_runs(
                     self._rows,
+                    self._numbers,
                     self._links,
                     self._cells,
                     self._tables[0],
+                    self._tables[6],
+                    self._tables[2],
+                    self._lefts,
                     self._tables[7],
                     self._tables[8],
                     node,
@@ -380,12 +390,12 @@ class Buffer:
         rows = np.concatenate([np.concatenate(runs), states[:, None]], axis=1)
         rows = rows[np.argsort(rows[:, 1], kind="stable")]
         many = np.arange(len(rows))
-        links = np.full((len(rows), kernel.LINKS), -1, np.int64)
+        links = np.full((len(rows), kernel.LINKS), -1, np.int32)
         links[:, kernel.LATER_CELL], links[:, kernel.STAMP] = many, 0
         cells = np.stack([many, np.full(len(rows), -1), rows[:, 0]], axis=1)
         return self._fill(rows, links, cells)
 
-    def _fill(self, rows: Ints, links: Ints, cells: Ints) -> bool:
+    def _fill(self, rows: Ints, links: NDArray[np.int32], cells: Ints) -> bool:
         numbers = np.zeros((len(rows), len(self._slots)), np.float64)
         for name, slot in self._slots.items():
             ids = np.ascontiguousarray(rows[:, self._columns[name]])

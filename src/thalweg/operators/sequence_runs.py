@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from thalweg.algebra.expressions import Expression, variables_of
+from thalweg.algebra.expressions import Expression, Variable, variables_of
 from thalweg.algebra.query import Query
 from thalweg.algebra.sequences import (
     AT_ONCE,
@@ -28,6 +28,7 @@ from thalweg.algebra.terms import XSD
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.kernels.sequence_steps import ALL, LATEST, NOTHING
 from thalweg.kernels.times import NO_TIME
+from thalweg.operators.runs import in_time_order
 from thalweg.operators.sequence_buffer import Buffer
 from thalweg.operators.sequence_events import Instants, Solutions, pairs
 from thalweg.operators.sequence_functions import ZERO, accumulators_of, functions_in, without_averages
@@ -89,6 +90,11 @@ class SequenceRuns:
             for atom in self.sequence.atoms
         }
         self._shown = [Evaluator(without_averages(one), self.names, arena) for _, one in self._columns]
+        plain = [one for _, one in self._columns if isinstance(one, Variable) and one.name in self._place]
+        self._plain: list[int] | None = None
+        """The places of the columns of the answer in a run, where all of them are variables."""
+        if len(plain) == len(self._columns) and self.sequence.timed_out is None:
+            self._plain = [self._place[one.name] for one in plain]
         self._zero = arena.intern(ZERO.value.text.encode())
         self._accumulators = accumulators_of(self._functions, self._place, self.names, arena)
         self._negations = Negations(self.sequence, self.automaton, self._place, self._conditions)
@@ -187,6 +193,8 @@ class SequenceRuns:
         if self.sequence.distinct:
             both = np.unique(np.concatenate([at[:, None], rows], axis=1), axis=0)
             at, rows = both[:, 0], both[:, 1:]
+        if in_time_order(at):
+            return at, rows
         order = np.argsort(at, kind="stable")
         return at[order], rows[order]
 
@@ -449,6 +457,8 @@ class SequenceRuns:
                 yield cells[:, FIRST] + self.sequence.within, self._rows(cells, timed_out=True), cells
 
     def _rows(self, cells: Ints, timed_out: bool = False) -> Ints:
+        if self._plain is not None:
+            return np.take(cells, self._plain, axis=1)
         rows = np.ascontiguousarray(cells[:, self._vars :])
         columns = [one.values(rows) for one in self._shown]
         for place, (name, _) in enumerate(self._columns):

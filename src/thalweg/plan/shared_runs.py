@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from thalweg.algebra.expressions import Constant, Variable
-from thalweg.algebra.sequences import PREVIOUS, Atom, Sequence, negated_uses, uses_of
+from thalweg.algebra.sequences import AT_ONCE, IMMEDIATELY, PREVIOUS, Atom, Sequence, negated_uses, uses_of
 from thalweg.plan.automaton import BEGIN, Automaton
 from thalweg.plan.comparisons import Comparison, comparisons_of
 
@@ -29,6 +29,9 @@ def not_shared(sequence: Sequence, automaton: Automaton) -> str | None:
     """Why a sequence whose runs are taken instant by instant has no shared buffer; None: it has one."""
     if not sequence.optimisations.index_by_values:
         return "the index of runs is switched off"
+    edges = [edge for state in automaton.states for edge in state.edges if edge.parent != BEGIN]
+    if all(edge.op in (IMMEDIATELY, AT_ONCE) and not edge.again for edge in edges):
+        return "only those of the last instant can go on"
     joined = join_variables(sequence, automaton)
     atoms = {atom.name: atom for atom in (sequence.atom(state.use) for state in automaton.states)}
     for atom in atoms.values():

@@ -109,6 +109,7 @@ def test_what_has_left_the_window_leaves_the_buffer() -> None:
     [
         ("A ; B ; C", {}, None),
         ("A , B+ , C", {"b": "FILTER(?b < ?a && ?b > PREV(?b))", "c": "FILTER(?c > ?a)"}, None),
+        ("A , B , (C <> D)", {}, "only those of the last instant"),
         ("A ; N! ; B ; (C | A)", {}, "not every atom binds ?a"),
         ("A ; B ; C", {"c": "FILTER(?a < ?b)"}, "?a < ?b compares two values"),
         ("A ; N! ; B+ ; C", {}, "a negation stands before a repetition"),
