@@ -96,7 +96,40 @@ class Stats:
         self.__dict__.update(vars(stats))
 
 
-class ContinuousQuery:
+class RowTexts:
+    """The columns of a query's rows, and the texts of their ids."""
+
+    def __init__(self, arena: Arena, query: Query) -> None:
+        self.query = query
+        # Constants are in the rows.
+        whole = query.template is not None or not query.flat or query.sequence is not None
+        self.names = query.columns if whole else shown_variables(query)
+        self.fixed = {} if whole else {name: c.text for name, c in query.fixed if name in query.select}
+        self._arena = arena
+
+    def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:
+        """The columns of a delta as N-Triples texts, by name in the order of SELECT, and the graphs of its rows.
+
+        Where some row leaves a variable unbound (its id is 0), the text is None.
+        """
+        arena, count = self._arena, len(delta)
+        names = self.names
+        if delta.ids.all():
+            texts = arena.texts(delta.ids.T)
+            columns = {name: texts[place * count : (place + 1) * count] for place, name in enumerate(names)}
+        else:
+            found: Any = arena.bound_texts(delta.ids.T)
+            columns = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
+        columns |= {name: [text] * count for name, text in self.fixed.items()}
+        graphs: list[str | None] = [None] * count
+        if self.query.per_event:
+            named = np.flatnonzero(delta.graph)
+            for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
+                graphs[place] = text
+        return {name: columns[name] for name in self.query.columns if name in columns}, graphs
+
+
+class ContinuousQuery(RowTexts):
     """A registered query: poll it, iterate over it or subscribe to it for what its answer has gained and lost."""
 
     def __init__(
@@ -111,14 +144,9 @@ class ContinuousQuery:
         """`on_taken` is called when many rows have been taken, whose texts nobody else may use; `on_subscribed` with a
         function that is to be called with rows, and answers what ends that.
         """
-        self.query = query
-        # Constants are in the rows.
-        whole = query.template is not None or not query.flat or query.sequence is not None
-        self.names = query.columns if whole else shown_variables(query)
-        self.fixed = {} if whole else {name: c.text for name, c in query.fixed if name in query.select}
+        super().__init__(arena, query)
         self.view = view
         self.streamset = streamset
-        self._arena = arena
         self._on_taken = on_taken
         self._on_subscribed = on_subscribed
         self._columns = query.columns
@@ -240,24 +268,3 @@ class ContinuousQuery:
         if self.streamset.has_content:
             self.streamset.catch_up()
         return self.view.poll()
-
-    def texts(self, delta: Delta) -> tuple[dict[str, list[str]], list[str | None]]:
-        """The columns of a delta as N-Triples texts, by name in the order of SELECT, and the graphs of its rows.
-
-        Where some row leaves a variable unbound (its id is 0), the text is None.
-        """
-        arena, count = self._arena, len(delta)
-        names = self.names
-        if delta.ids.all():
-            texts = arena.texts(delta.ids.T)
-            columns = {name: texts[place * count : (place + 1) * count] for place, name in enumerate(names)}
-        else:
-            found: Any = arena.bound_texts(delta.ids.T)
-            columns = {name: found[place * count : (place + 1) * count] for place, name in enumerate(names)}
-        columns |= {name: [text] * count for name, text in self.fixed.items()}
-        graphs: list[str | None] = [None] * count
-        if self.query.per_event:
-            named = np.flatnonzero(delta.graph)
-            for place, text in zip(named.tolist(), arena.texts(delta.graph[named]), strict=True):
-                graphs[place] = text
-        return {name: columns[name] for name in self.query.columns if name in columns}, graphs

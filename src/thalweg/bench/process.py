@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 from thalweg.bench.report import Report, best_seconds
@@ -29,15 +31,17 @@ PAPER_STORED = 3310
 
 @dataclass(frozen=True)
 class Sizes:
-    """Triples in the store, triples of the continuous queries, single messages, and repetitions."""
+    """Triples in the store, to how many it grows, triples of the continuous queries, single messages, repetitions."""
 
     triples: int = 1_000_000
+    grown: int = 10_000_000
+    """0: it does not grow."""
     followed: int = 300_000
     singles: int = 200
     repeat: int = 3
 
 
-QUICK = Sizes(triples=100_000, followed=100_000, singles=50, repeat=2)
+QUICK = Sizes(triples=100_000, grown=0, followed=100_000, singles=50, repeat=2)
 
 
 def query(name: str) -> str:
@@ -68,16 +72,12 @@ def run(
 
 
 def embedded(report: Report, path: Path, folder: Path, sizes: Sizes) -> None:
-    """The store of one process: appending, and the four questions."""
+    """The store of one process: appending, opening, the four questions, and the same with more triples."""
     with Store.create(folder) as store:
         rows = _append(report, "embedded", store, path)
-        start = time.process_time()
-        store.ask("ASK {}")
-        rate = rows / (time.process_time() - start)
-        report.add("embedded", "content brought up to date", rate, "triples/s", note="by the first question")
-        _ask(report, "embedded", rows, lambda text: sum(1 for _ in solutions(store.ask(text))), sizes.repeat)
+        _asked(report, "embedded", store, rows, sizes.repeat)
         middle = rows // 2
-        seconds = best_seconds(lambda: list(solutions(store.ask(query("q1"), as_of=middle))), 1)
+        seconds = best_seconds(lambda: len(store.ask(query("q1"), as_of=middle).texts.rows), 1)
         report.add("embedded", "q1 as of the middle, first time", 1000 * seconds, "ms")
         begin = time.perf_counter()
         for k in range(sizes.singles):
@@ -86,6 +86,40 @@ def embedded(report: Report, path: Path, folder: Path, sizes: Sizes) -> None:
         report.add(
             "embedded", "one message at a time", rate, "messages/s", note="each on disk when acknowledged"
         )
+    if sizes.grown > rows:
+        grow(report, rows, folder, sizes)
+    seconds = best_seconds(lambda: Store.open(folder).close(), 3)
+    report.add(
+        "embedded", "opened", 1000 * seconds, "ms", note=f"with {power_of_ten(sizes.grown or rows)} triples"
+    )
+
+
+def grow(report: Report, rows: int, folder: Path, sizes: Sizes) -> None:
+    """The same questions when the store has grown."""
+    group = f"embedded, {power_of_ten(sizes.grown)} triples"
+    more = folder.parent / "more.nt"
+    with more.open("w") as out:
+        out.writelines(islice(processes(sizes.grown), rows, None))
+    with Store.open(folder) as store:
+        _append(report, group, store, more)
+        more.unlink()
+        _asked(report, group, store, sizes.grown, 1)
+    peak = getrusage(RUSAGE_SELF).ru_maxrss * 1024 / sizes.grown
+    report.add(
+        group, "memory", peak, "bytes/triple", note="the most that the process had, mapped pages included"
+    )
+
+
+def _asked(report: Report, group: str, store: Store, rows: int, repeat: int) -> None:
+    start = time.process_time()
+    store.ask("ASK {}")
+    rate = rows / (time.process_time() - start)
+    report.add(group, "content brought up to date", rate, "triples/s", note="by the first question, CPU time")
+    _ask(report, group, rows, lambda text: len(store.ask(text).texts.rows), repeat)
+    share = store.stats().content_bytes / rows
+    report.add(
+        group, "content on disk", share, "bytes/triple", note="sorted columns, their orders, and terms"
+    )
 
 
 def on_spark(report: Report, path: Path, folder: Path, sizes: Sizes) -> None:
@@ -140,11 +174,6 @@ def _ask(report: Report, group: str, rows: int, ask: Callable[[str], int], repea
 
         seconds = best_seconds(once, repeat)
         # The paper's figures are of 10^6 triples.
-        target = PAPER_MS[name] if rows >= 1_000_000 else None
+        target = PAPER_MS[name] if rows == 1_000_000 else None
         note = f"{found[0]:,} rows; the paper: {PAPER_MS[name]:,} ms on ten nodes"
         report.add(group, name, 1000 * seconds, "ms", target=target, at_most=True, note=note)
-
-
-def solutions(answer: Any) -> Any:
-    """The rows of an answer of SELECT."""
-    return answer

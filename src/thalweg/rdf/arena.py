@@ -176,6 +176,9 @@ class Arena:
         ['<http://ex/a>', None]
         """
         wanted = np.ascontiguousarray(ids, dtype=np.int64).ravel()
+        if wanted.size <= _FEW_TEXTS:
+            known = iter(self._decoded(wanted[wanted != 0]))
+            return [next(known) if id else None for id in wanted.tolist()]
         numbers, places = self._numbered(wanted)
         sizes = places[:, 1]
         if self.head.item(kernel.USED) <= _COPIED * int(sizes.sum()):

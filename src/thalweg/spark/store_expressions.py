@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,10 +10,19 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from thalweg.algebra.expressions import Call, Constant, Expression, Variable, is_volatile, variables_of
-from thalweg.spark.store_worker import Evaluating, aggregate_of
+from thalweg.algebra.terms import XSD
+from thalweg.spark.store_worker import Evaluating, aggregate_of, number_aggregate_of
 from thalweg.spark.store_worker import sort_keys as keys_of
 
 _KEYS = "c long, n long, r long, t string"
+OF_NUMBERS: Mapping[str, Callable[[Column], Column]] = {
+    "SUM": F.sum,
+    "AVG": F.sum,
+    "MIN": F.min,
+    "MAX": F.max,
+}
+"""What SQL computes of the integers of a group for a set function."""
+_INTEGER = rf'^"(0|-?[1-9][0-9]{{0,17}})"\^\^<{XSD}integer>$'
 _STARTS = {"ISIRI": "<", "ISLITERAL": '"', "ISBLANK": "_"}
 
 
@@ -121,3 +130,22 @@ def aggregate(function: str, separator: str, values: Column, is_faulty: Column) 
 
     made = F.pandas_udf(call, "string")(values)
     return made if function == "SAMPLE" else F.when(~is_faulty, made)
+
+
+def integer_of(texts: Column) -> Column:
+    """The value of an integer in canonical spelling, whose text follows from it; null for all other terms."""
+    digits = F.regexp_extract(texts, _INTEGER, 1)
+    return F.when(digits != "", digits).cast("decimal(38,0)")
+
+
+def number_aggregate(
+    function: str, others: Column, integers: Column, count: Column, is_faulty: Column
+) -> Column:
+    """A set function over what SQL found for the integers of a group, and the texts of its other terms."""
+    of = number_aggregate_of(function)
+
+    def call(groups: pd.Series, found: pd.Series, counts: pd.Series) -> pd.Series:
+        rows = zip(groups, found, counts, strict=True)
+        return pd.Series([of(group, one, int(count)) for group, one, count in rows], dtype="object")
+
+    return F.when(~is_faulty, F.pandas_udf(call, "string")(others, integers, count))

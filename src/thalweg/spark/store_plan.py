@@ -398,8 +398,15 @@ class Compiler:
                     counted = F.least(counted, F.lit(1))
             text = F.concat(F.lit('"'), F.col(a).cast("string"), F.lit(f'"^^<{XSD}integer>'))
             return [counted.alias(a)], text
-        collected = F.collect_set(column) if one.distinct else F.collect_list(column)
         faulty = F.count(F.lit(1)) > F.count(column)
+        if one.function in expressions.OF_NUMBERS and not one.distinct:
+            # Integers are added and compared by SQL, exactly; other terms are collected.
+            number, c, d = expressions.integer_of(column), self.new(), self.new()
+            of_integers = expressions.OF_NUMBERS[one.function](number).cast("string")
+            others = F.collect_list(F.when(number.isNull(), column))
+            made = [others.alias(a), of_integers.alias(c), F.count(column).alias(d), faulty.alias(b)]
+            return made, expressions.number_aggregate(one.function, *map(F.col, (a, c, d, b)))
+        collected = F.collect_set(column) if one.distinct else F.collect_list(column)
         return (
             [collected.alias(a), faulty.alias(b)],
             expressions.aggregate(one.function, one.separator, F.col(a), F.col(b)),

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thalweg.algebra.expressions import Expression
+from thalweg.algebra.terms import XSD
 from thalweg.expressions import strings
 from thalweg.expressions.evaluate import Evaluator
 from thalweg.expressions.ordering import TermOrder
@@ -94,6 +95,25 @@ def aggregate_of(function: str, separator: str) -> Callable[[Sequence[str]], str
     def call(texts: Sequence[str]) -> str | None:
         try:
             return _aggregate(function, separator, list(texts))
+        except ExpressionError:
+            return None
+
+    return call
+
+
+def number_aggregate_of(function: str) -> Callable[[Sequence[str], str | None, int], str | None]:
+    """SUM, AVG, MIN or MAX over the texts of a group, of whose integers only their sum, least or largest is given.
+
+    >>> number_aggregate_of("AVG")([], "7", 2)
+    '"3.5"^^<http://www.w3.org/2001/XMLSchema#decimal>'
+    """
+
+    def call(texts: Sequence[str], integers: str | None, count: int) -> str | None:
+        given = [*texts, *([] if integers is None else [f'"{integers}"^^<{XSD}integer>'])]
+        try:
+            if function == "AVG":
+                return average(parse(_aggregate("SUM", "", given) or ""), count).text
+            return _aggregate(function, "", given)
         except ExpressionError:
             return None
 

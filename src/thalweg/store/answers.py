@@ -116,25 +116,25 @@ class EngineAnswer(Answer):
     @property
     def truth(self) -> bool | None:
         """The answer of ASK; None for others."""
-        return len(self._found.delta) > 0 if self._found.query.query.ask else None
+        return len(self._found.delta) > 0 if self._found.texts.query.ask else None
 
     @property
     def is_graph(self) -> bool:
         """Whether it consists of triples."""
-        return self._found.query.query.template is not None
+        return self._found.texts.query.template is not None
 
     def __len__(self) -> int:
-        return 0 if self._found.query.query.ask else len(self._found.delta)
+        return 0 if self._found.texts.query.ask else len(self._found.delta)
 
     @cached_property
     def texts(self) -> Solutions:  # type: ignore[override]
         """The answer as texts."""
-        query = self._found.query.query
+        query = self._found.texts.query
         if query.ask:
             return Solutions((), (), truth=self.truth)
         count = len(self._found.delta)
         with self._lock:
-            columns, _ = self._found.query.texts(self._found.delta)
+            columns, _ = self._found.texts.texts(self._found.delta)
         names = query.columns if query.template is not None else query.select
         none: list[str | None] = [None] * count
         cells = [columns.get(name, none) for name in names]

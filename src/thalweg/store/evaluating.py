@@ -12,7 +12,7 @@ from thalweg.algebra.expressions import Expression, is_volatile
 from thalweg.algebra.nodes import Ask, Bgp, Extend, Filter, LeftJoin, Node, Project, Slice, spine, walk
 from thalweg.algebra.query import DEFAULT_GRAPH, Query
 from thalweg.algebra.terms import Var
-from thalweg.answers import ContinuousQuery
+from thalweg.answers import RowTexts
 from thalweg.errors import ThalwegError
 from thalweg.lang import parse
 from thalweg.operators.answering import snapshot_query
@@ -80,7 +80,7 @@ def choice_of(text: str, graphs: Collection[str]) -> Choice:
 class Found:
     """An answer as rows of ids, what turns them into texts, and how many triples were read for it."""
 
-    query: ContinuousQuery
+    texts: RowTexts
     delta: Delta
     triples: int
 
@@ -105,15 +105,15 @@ def _evaluate(query: Query, content: Content) -> Found:
     once.run(arena.intern)
     view.check()
     delta = view.poll()
-    unranked = ContinuousQuery(arena, query, view, once, _nothing)
+    texts = RowTexts(arena, query)
     if asked.ranked:
-        delta = replace(delta, ids=delta.ids[:, : len(unranked.names)])
+        delta = replace(delta, ids=delta.ids[:, : len(texts.names)])
     elif (delta.op != 1).any():
         net = Changes(np.zeros(len(delta), np.int64), delta.op, delta.ids).consolidated()
         many = np.repeat(np.arange(len(net)), net.weight)
         none = np.zeros(len(many), np.int64)
         delta = Delta(none, none + 1, none, none, net.rows[many])
-    return Found(unranked, delta, sum(map(len, rows)))
+    return Found(texts, delta, sum(map(len, rows)))
 
 
 def _enough(root: Node) -> int | None:
@@ -139,7 +139,3 @@ def _inserts(triples: Ids) -> Rows:
     s, p, o = triples.T.copy()
     none = np.zeros(len(s), np.int64)
     return Rows.inserts(none, none, none, s, p, o)
-
-
-def _nothing() -> None:
-    return None

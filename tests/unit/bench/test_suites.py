@@ -58,7 +58,7 @@ TINY = {
         ),
     ),
     "static": (static.run, static.Sizes(loaded=2_000, static=1_000, stream=4_000)),
-    "process": (process.run, process.Sizes(triples=2_000, followed=2_000, singles=2, repeat=1)),
+    "process": (process.run, process.Sizes(triples=2_000, grown=5_000, followed=2_000, singles=2, repeat=1)),
     "read": (read.run, read.Sizes(triples=2_000)),
     "spark": (spark.run, spark.Sizes(windows=(1_000, 10_000))),
     "memory": (memory.run, memory.Sizes(triples=8_000, window=2_000, new_terms=60_000, small=1_000)),
@@ -98,7 +98,7 @@ GROUPS = {
     "offers": {"schema", "inference", "static", "materialising each window", "LUBM ontology", "hierarchy"},
     "static": {"load", "beside"},
     "memory": {"bytes", "ever new terms"},
-    "process": {"embedded", "continuous"},
+    "process": {"embedded", "embedded, 5000 triples", "continuous"},
     "read": {
         *(sample.format for sample in read.SAMPLES),
         "csv",
