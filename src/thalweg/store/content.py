@@ -64,9 +64,11 @@ class Content:
 
     def set(self, facts: Facts) -> None:
         """Set the state of triples, one fact for each: there (op 1) or not (op -1)."""
-        for stream in np.unique(facts.stream).tolist():
+        streams = np.unique(facts.stream).tolist()
+        for stream in streams:
             name = self.arena.text(stream)[1:-1]
-            own = facts[facts.stream == stream]
+            own = facts if len(streams) == 1 else facts[facts.stream == stream]
+            own = own[np.lexsort((own.o, own.s, own.p))]
             runs = self.graphs.setdefault(name, [])
             new = np.ones(len(own), np.bool_)
             for run in runs:
@@ -78,7 +80,7 @@ class Content:
                 new &= ~found
             new &= own.op > 0
             if new.any():
-                runs.append(Run.of(own.s[new], own.p[new], own.o[new]))
+                runs.append(Run.distinct(own.s[new], own.p[new], own.o[new]))
                 _merge_last(runs, keep=1 if self.filed else 0)
 
     @property

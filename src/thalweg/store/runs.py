@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from thalweg.kernels import triples as kernel
 from thalweg.rdf.arena import Ids
 from thalweg.store.facts import Mask
 
@@ -37,7 +38,11 @@ class Run:
     def of(cls, s: Ids, p: Ids, o: Ids) -> Run:
         """The run of triples in any order, which may repeat."""
         order = np.lexsort((o, s, p))
-        s, p, o = s[order], p[order], o[order]
+        return cls.distinct(s[order], p[order], o[order])
+
+    @classmethod
+    def distinct(cls, s: Ids, p: Ids, o: Ids) -> Run:
+        """The run of sorted triples, which may repeat."""
         new = np.ones(len(s), np.bool_)
         new[1:] = (s[1:] != s[:-1]) | (o[1:] != o[:-1]) | (p[1:] != p[:-1])
         return cls(s, p, o) if new.all() else cls(s[new], p[new], o[new])
@@ -45,8 +50,14 @@ class Run:
     @classmethod
     def merged(cls, runs: Sequence[Run]) -> Run:
         """One run of what is there in several."""
-        s, p, o = (np.concatenate(columns) for columns in zip(*(run.there() for run in runs), strict=True))
-        return cls.of(s, p, o)
+        made = runs[0].there()
+        for run in runs[1:]:
+            other = run.there()
+            size = len(made[P]) + len(other[P])
+            s, p, o = (np.empty(size, np.int64) for _ in range(3))
+            count = kernel.merge(*made, *other, s, p, o)
+            made = s[:count], p[:count], o[:count]
+        return cls(*made)
 
     def __len__(self) -> int:
         return len(self.columns[P])
@@ -78,27 +89,13 @@ class Run:
         return s, p, o
 
     def locate(self, s: Ids, p: Ids, o: Ids) -> Places:
-        """The place of each of some triples, whether it is there or off; -1 where the run does not have it."""
-        own = (self.columns[P], p), (self.columns[S], s), (self.columns[O], o)
-        size = len(self)
-        low, high = np.zeros(len(p), np.int64), np.full(len(p), size, np.int64)
-        for _ in range(size.bit_length()):
-            middle = np.minimum((low + high) >> 1, size - 1)
-            less, same = np.zeros(len(p), np.bool_), low < high
-            for column, wanted in own:
-                here = column[middle]
-                less |= same & (here < wanted)
-                same &= here == wanted
-            upper = low >= high
-            low = np.where(less & ~upper, middle + 1, low)
-            high = np.where(less | upper, high, middle)
-        if not size:
-            return low - 1
-        found = np.minimum(low, size - 1)
-        same = low < size
-        for column, wanted in own:
-            same &= column[found] == wanted
-        return np.where(same, found, -1)
+        """The place of each of some triples, whether it is there or off; -1 where the run does not have it.
+
+        Triples in the order of the run are found quickest.
+        """
+        places = np.empty(len(p), np.int64)
+        kernel.locate(*self.columns, *map(np.ascontiguousarray, (s, p, o)), places)
+        return places
 
     def switch(self, places: Places, on: Mask) -> None:
         """Say of triples whether they are there."""
