@@ -18,7 +18,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from thalweg.algebra.query import Query
 from thalweg.arguments import static_data_of, under_schema
-from thalweg.errors import DataError, ThalwegError, UsageError
+from thalweg.errors import DataError, LimitError, ThalwegError, UsageError
 from thalweg.io.job import Job
 from thalweg.options import LIMITS, OnPartialMatches, RunOptions
 from thalweg.rdf.formats import BlankNodes, Mode
@@ -377,11 +377,17 @@ def _waiting(steps: Steps, timeout: float) -> Iterator[Step | str]:
 def _reason(failure: Exception) -> ThalwegError:
     """The sentence in a Spark failure: ours where the worker raised one, else Spark's first line.
 
-    Data that cannot be read are a failure of the run; all else is a matter of how it was started.
+    Data that cannot be read, and limits, are a failure of the run; all else is a matter of how it was started.
+
+    >>> _reason(Exception("a task failed\\nthalweg.errors.LimitError: too many"))
+    LimitError('too many')
+    >>> _reason(Exception("a task failed\\nthalweg.errors.QueryError: no such prefix"))
+    UsageError('no such prefix')
     """
     text = str(failure)
     for line in text.splitlines():
         head, _, sentence = line.strip().partition(": ")
         if head.startswith("thalweg.errors."):
-            return DataError(sentence) if head == "thalweg.errors.DataError" else UsageError(sentence)
+            of_the_run = {"thalweg.errors.DataError": DataError, "thalweg.errors.LimitError": LimitError}
+            return of_the_run.get(head, UsageError)(sentence)
     return UsageError(f"Spark stopped the query: {text.splitlines()[0] if text else type(failure).__name__}")
