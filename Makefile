@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.thalweg-ready
 WARM := $(VENV)/.thalweg-warm
 ARGS ?=
-# Tests on Spark share one session, hence one process; the others run in parallel to them.
+# Tests are dealt out one at a time (those marked as a group together), so that each process starts a Spark session.
 JOBS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 SUITE ?= lubm

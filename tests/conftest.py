@@ -45,9 +45,6 @@ def has_java() -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("spark"):  # one process has the Spark session
-            item.add_marker(pytest.mark.xdist_group("spark"))
     if not has_java():
         skip = pytest.mark.skip(
             reason="Spark needs Java 17 or newer, and there is none on PATH or in JAVA_HOME"
