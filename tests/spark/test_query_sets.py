@@ -227,7 +227,7 @@ def test_a_folder_of_orders_refuses_what_cannot_be_and_numbers_the_rest(tmp_path
         queries.register("wrong", "SELECT ?x WHERE { ?x")
     with pytest.raises(UsageError, match="no query with the name"):
         queries.drop("none")
-    with pytest.raises(UsageError, match="no static data"):
+    with pytest.raises(UsageError, match="no static graph <http://ex/g>"):
         queries.register("static", "SELECT * FROM <http://ex/g> FROM STREAM <http://ex/s> WHERE { ?x ?p ?y }")
     queries.drop("all")
     assert others.names == ["chain"]

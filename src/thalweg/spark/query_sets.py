@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from thalweg.arguments import static_data_of
 from thalweg.errors import UsageError
 from thalweg.options import RunOptions
 from thalweg.schema.reading import read_triples
@@ -23,6 +24,8 @@ from thalweg.spark.results import RESULT_SCHEMA, unpack_named_results
 from thalweg.spark.sessions import require_partitions, require_rocksdb, usual_shards
 from thalweg.spark.set_engine import AFTER_EVENTS, ORDER, member_query
 from thalweg.spark.set_plan import SetPlan
+from thalweg.spark.static_files import sent
+from thalweg.static.shipping import StaticFiles
 
 ORDER_SCHEMA = "seq long, op string, query string, text string, schema string, rules string"
 """The columns of orders. Those of one batch are carried out in the order of `seq`, then of their texts."""
@@ -36,6 +39,7 @@ def run_set(
     shards: int | None = None,
     quarantine: str | None = None,
     late: str | None = None,
+    static: object = None,
     **options: Any,
 ) -> DataFrame:
     """The answers of a set of queries over a streaming frame of `format("rdf")` or `events`, as one streaming frame.
@@ -49,20 +53,30 @@ def run_set(
     without an instant, whose `op` is `registered`, `dropped` or `error` (with a `message` among its bindings). A query
     that fails while it runs is dropped with such a row; the others go on.
 
-    Each of the `shards` reads all events, and has those queries whose names fall to it. Static data and, with
-    several shards, derived streams are refused. `options` are those of `run` that concern how events are read: mode,
+    `static` are static data, as `run` takes them, which all queries can read. Others are refused when the set is
+    started again with its checkpoint.
+
+    Each of the `shards` reads all events, and has those queries whose names fall to it. With several shards, derived
+    streams are refused. `options` are those of `run` that concern how events are read: mode,
     per_event, rate, mapping, blank_nodes, time_predicate, lateness, idle, drain.
     """
     spark = events.sparkSession
+    data = static_data_of(static)
     plan = SetPlan(
         RunOptions(shards=shards or usual_shards(spark), **options),
         quarantine=None if quarantine is None else os.path.abspath(quarantine),
         late=None if late is None else os.path.abspath(late),
+        static=sent(data, spark) if data else StaticFiles(),
     )
-    require_rocksdb(spark)
-    require_partitions(spark, plan.shards)
     chunks = uniform(events).mapInArrow(encoder(plan.reading), CHUNK_SCHEMA)
-    packed = staged(chunks.unionByName(_order_chunks(orders, plan)), plan, COUNTED)
+    return answers_of(chunks.unionByName(_order_chunks(orders, plan)), plan)
+
+
+def answers_of(chunks: DataFrame, plan: SetPlan) -> DataFrame:
+    """The answers of a set of queries over chunks of events and orders, by name."""
+    require_rocksdb(chunks.sparkSession)
+    require_partitions(chunks.sparkSession, plan.shards)
+    packed = staged(chunks, plan, COUNTED)
     blobs = packed.select("results").where("results is not null")
     return blobs.mapInArrow(unpack_named_results, f"query string, {RESULT_SCHEMA}")
 
@@ -94,6 +108,8 @@ def _order_chunks(orders: DataFrame, plan: SetPlan) -> DataFrame:
 class QuerySet:
     """A folder of orders: what a set of queries is to have. Any process that can write there may register and drop.
 
+    `graphs` are the names of the static graphs of the set.
+
     >>> import tempfile
     >>> queries = QuerySet(tempfile.mkdtemp())
     >>> queries.register("any", "SELECT * FROM STREAM <http://ex/s> [RANGE 10s] WHERE { ?s ?p ?o }")
@@ -104,8 +120,9 @@ class QuerySet:
     []
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, graphs: Iterable[str] = ()) -> None:
         self.folder = Path(folder)
+        self.graphs = tuple(graphs)
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def register(
@@ -121,7 +138,7 @@ class QuerySet:
         if schema is not None:
             _, triples = read_triples(schema, what="the schema")
             turtle = "".join(f"{s} {p} {o} .\n" for s, p, o in triples)
-        member_query({"query": name, "text": text, "schema": turtle, "rules": listed})
+        member_query({"query": name, "text": text, "schema": turtle, "rules": listed}, self.graphs)
         self._write({"op": "register", "query": name, "text": text, "schema": turtle, "rules": listed})
 
     def drop(self, name: str) -> None:

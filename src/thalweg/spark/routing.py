@@ -21,7 +21,7 @@ from thalweg.rdf.ntriples import scope_of
 from thalweg.schema.expansion import Expansion
 from thalweg.schema.network import Network
 
-TRIPLES, GRAPHS, MESSAGES = "triples", "graphs", "messages"
+TRIPLES, GRAPHS, EVENTS, MESSAGES = "triples", "graphs", "events", "messages"
 """How a chunk is going to be framed. Messages are events, as those of files (`events`), whose order means nothing."""
 
 

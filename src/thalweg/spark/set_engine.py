@@ -1,15 +1,16 @@
-"""The engine of a shard of a set of queries, which come and go at the boundaries of batches.
+"""The engine of a shard of a set of queries, which come and go while it runs.
 
 An order (to register or to drop a query) is a row of the batch like others, so that a batch that is run again has the
-same queries. The state of the shard has the queries, and where in the log of chunks each was registered: a new engine
-registers it there again.
+same queries. Orders of a frame of their own are carried out before the events of their batch. Those of a journal have
+their places among the events. The state of the shard has the queries, and where in the log of chunks each was
+registered: a new engine registers it there again.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +23,10 @@ from thalweg.engine import Session
 from thalweg.errors import ThalwegError, UsageError
 from thalweg.operators.derived import output_of
 from thalweg.plan.coverage import Coverage, agrees
-from thalweg.rdf.chunk import Chunk
+from thalweg.rdf.chunk import NO_TIME, Chunk
 from thalweg.rdf.events import EventBatch
 from thalweg.rdf.timestamped import join_blobs
+from thalweg.schema.axioms import Schema
 from thalweg.spark.results import ARROW, pack_results, packed_rows
 from thalweg.spark.routing import share_of
 from thalweg.spark.set_plan import SetPlan
@@ -32,6 +34,8 @@ from thalweg.spark.shard_engine import SAVED, Arrival, LogEntry, Positions, Shar
 
 ORDER = "order"
 """The syntax of chunks that are orders."""
+ADVANCE = "advance"
+"""The syntax of chunks that are the watermark of a stream, in microseconds."""
 AFTER_EVENTS = 1 << 62
 """The least sequence number of an order: orders are sorted behind the chunks of their batch."""
 REGISTERED, DROPPED, ERROR = "registered", "dropped", "error"
@@ -45,13 +49,27 @@ class _Member:
     order: dict[str, Any]
     place: int
     query: ContinuousQuery
+    watermarks: dict[str, int]
+    """Those that had been set when the query came: they are no part of what it has seen."""
+    static: int | None = None
+    """From which instant on a new engine has to have static data for it."""
 
 
-def member_query(order: Mapping[str, Any]) -> Query:
-    """The query of an order, under its schema: RDF text, never the name of a file, which would be one of the worker."""
-    query = query_of(order.get("text") or "", source=order["query"], stream=None, graphs=())
-    if any(query.graphs):  # beside the default graph, whose name is empty
-        raise UsageError("a query of a set sees no static data")
+def member_query(order: Mapping[str, Any], graphs: Collection[str] = ()) -> Query:
+    """The query of an order, under its schema: RDF text, never the name of a file, which would be one of the worker.
+
+    `graphs` are the static graphs that there are. An order of a service has a closed schema (`closed`).
+    """
+    query = query_of(
+        order.get("text") or "", source=order["query"], stream=order.get("stream"), graphs=graphs
+    )
+    absent = [name for name in query.graphs if name and name not in graphs]
+    if absent:
+        raise UsageError(
+            f"the set has no static graph <{absent[0]}>: static data are given when a set is started"
+        )
+    if order.get("closed") is not None:
+        return query.under(Schema.from_text(order["closed"]))
     schema = order.get("schema")
     return under_schema(query, None if schema is None else schema.encode(), order.get("rules"))
 
@@ -75,11 +93,24 @@ class SetEngine(ShardEngine):
         session.keep(lambda: [framer.live_ids() for framer in self.framers.values()])
 
     def batch(self, arrivals: Sequence[Arrival], now: int, place: int) -> Iterator[tuple[int, bytes]]:
-        """Apply the orders of a batch, then its chunks."""
-        events = [arrival for arrival in arrivals if arrival.syntax != ORDER]
+        """Apply the orders that have no place among the chunks, then the chunks."""
+        events = [arrival for arrival in arrivals if arrival.seq < AFTER_EVENTS]
         for arrival in arrivals[len(events) :]:
             self._obey(json.loads(arrival.chunk), place)
         yield from super().batch(events, now, place)
+
+    def _take(self, arrivals: Sequence[Arrival]) -> LogEntry | None:
+        (first, *_) = arrivals
+        if first.syntax == ORDER:
+            self._obey(json.loads(first.chunk), self._place)
+            return None
+        if first.syntax == ADVANCE:
+            watermark = int(first.chunk)
+            if watermark > self.positions.watermarks.get(first.stream, NO_TIME):
+                self.positions.watermarks[first.stream] = watermark
+                self._advance(first.stream, watermark)
+            return None
+        return super()._take(arrivals)
 
     def _obey(self, order: dict[str, Any], place: int) -> None:
         name, op = str(order.get("query") or ""), order.get("op")
@@ -103,17 +134,23 @@ class SetEngine(ShardEngine):
         except ThalwegError as failure:
             self._notice(name, ERROR, str(failure))
 
-    def _register(self, order: dict[str, Any], place: int, opened: int | None = None) -> None:
-        query = member_query(order)
+    def _register(self, order: dict[str, Any], place: int) -> _Member:
+        query = member_query(order, self.plan.static_names)
         if self.plan.shards > 1 and output_of(query) is not None:
             raise UsageError("a derived stream would be that of one shard only: run the set in one shard")
         registered = self.session.register(query)
-        if opened is not None:
-            registered.view.open(opened)
-        self.members[order["query"]] = _Member(order, place, registered)
+        member = _Member(order, place, registered, dict(self.positions.watermarks))
+        self.members[order["query"]] = member
+        return member
 
     def _drop(self, name: str) -> None:
-        self.session.unregister(self.members.pop(name).query)
+        """Let a query go; what it has found in the events before is among the results."""
+        member = self.members.pop(name)
+        try:
+            self._notices += self._drained(name, member)
+        except ThalwegError as failure:
+            self._notice(name, ERROR, str(failure))
+        self.session.unregister(member.query)
 
     def _notice(self, name: str, op: str, message: str = "") -> None:
         bindings = {"message": message} if message else {}
@@ -124,16 +161,19 @@ class SetEngine(ShardEngine):
         self._undrained = 0
         for name, member in list(self.members.items()):
             try:
-                delta = member.query.drain()
+                found = self._drained(name, member)
             except ThalwegError as failure:  # it has outgrown a limit: the others go on
-                self._drop(name)
+                self.session.unregister(self.members.pop(name).query)
                 self._notice(name, ERROR, str(failure))
                 continue
-            self.result.answers += len(delta)
-            for packed in pack_results(member.query, self.session.arena, delta, name):
-                yield 0, packed
+            yield from ((0, packed) for packed in found)
         notices, self._notices = self._notices, []
         yield from ((0, notice) for notice in notices)
+
+    def _drained(self, name: str, member: _Member) -> list[bytes]:
+        delta = member.query.drain()
+        self.result.answers += len(delta)
+        return list(pack_results(member.query, self.session.arena, delta, name))
 
     def _unpack(self, mode: str, arrivals: Sequence[Arrival]) -> tuple[list[Chunk], bytes]:
         """The chunks of arrivals, less the triples that no query uses: the log need not have these."""
@@ -172,14 +212,24 @@ class SetEngine(ShardEngine):
             yield self._index.popleft().place
         self._rows = 0
 
-    def _current_positions(self) -> Positions:
-        positions = super()._current_positions()
-        positions.opened = []
-        positions.queries = [
-            {"order": member.order, "place": member.place, "opened": member.query.view.first_instant}
+    @property
+    def _spreads_events(self) -> bool:
+        return False
+
+    def _note_queries(self) -> None:
+        if self.session.static_graphs:
+            for member in self.members.values():
+                member.static = member.query.streamset.static_since(member.static)
+        self.positions.queries = [
+            {
+                "order": member.order,
+                "place": member.place,
+                "opened": member.query.view.first_instant,
+                "watermarks": member.watermarks,
+                "static": member.static,
+            }
             for member in self.members.values()
         ]
-        return positions
 
     # A new engine
 
@@ -202,14 +252,22 @@ class SetEngine(ShardEngine):
     def _register_up_to(self, place: int | None) -> None:
         while self._earlier and (place is None or self._earlier[0]["place"] <= place):
             saved = self._earlier.popleft()
-            self._register(saved["order"], saved["place"], saved["opened"])
+            # A watermark that was set before the query came would begin its answer, were it set after it.
+            for stream, watermark in saved["watermarks"].items():
+                self._advance(stream, watermark)
+            member = self._register(saved["order"], saved["place"])
+            member.watermarks, member.static = saved["watermarks"], saved["static"]
+            if saved["opened"] is not None:
+                member.query.view.open(saved["opened"])
+            if saved["static"] is not None:
+                member.query.streamset.open_static(saved["static"])
 
     def _saved_queries(self) -> bytes:
         return json.dumps([[name, member.place] for name, member in self.members.items()]).encode()
 
     def _restored(self, saved: bytes, entry: LogEntry) -> Session:
         """A saved session, less the queries that were dropped after it was saved."""
-        session = Session.restore(saved)
+        session = Session.restore(saved, static=self.plan.static_data(self.shard))
         known = {(one["order"]["query"], one["place"]): one for one in self._earlier}
         self.members = {}
         for (name, place), query in zip(json.loads(entry.before), session.queries, strict=True):
@@ -218,7 +276,7 @@ class SetEngine(ShardEngine):
                 session.unregister(query)
                 continue
             self._earlier.remove(one)
-            self.members[name] = _Member(one["order"], place, query)
+            self.members[name] = _Member(one["order"], place, query, one["watermarks"], one["static"])
         return session
 
     def _forget(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from thalweg.algebra.query import Query
 from thalweg.engine import Session
@@ -16,6 +16,9 @@ from thalweg.rdf.prune import Prune
 from thalweg.spark.encode import Reading
 from thalweg.spark.routing import Parcel, keys_for
 from thalweg.spark.shard_plan import STATE_FORMAT
+from thalweg.spark.static_files import sent_folders
+from thalweg.static.data import StaticData
+from thalweg.static.shipping import StaticFiles
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class SetPlan:
     sources: tuple[str, ...] = ()
     quarantine: str | None = None
     late: str | None = None
+    static: StaticFiles = field(default_factory=StaticFiles)
+    """The files of the static data, which all queries can read."""
 
     @property
     def shards(self) -> int:
@@ -64,12 +69,23 @@ class SetPlan:
     @property
     def fingerprint(self) -> str:
         """A digest of all that decides the answers, but for the queries."""
-        parts = (STATE_FORMAT, "set", self.options.deciding, self.shards)
+        digest = [self.static.fingerprint] if self.static else []
+        parts = (STATE_FORMAT, "set", self.options.deciding, self.shards, *digest)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
     def session(self, shard: int = 0) -> Session:
         """The engine of a shard before the first query comes."""
-        return Session.of(replace(self.options, max_pending=None, on_error="quarantine"))
+        options = replace(self.options, max_pending=None, on_error="quarantine")
+        return Session.of(options, static=self.static_data(shard))
+
+    def static_data(self, shard: int) -> StaticData:
+        """The static data of a shard: all of them, for it has all events."""
+        return self.static.opened(sent_folders()) if self.static else StaticData()
+
+    @property
+    def static_names(self) -> list[str]:
+        """The names of the static graphs."""
+        return [name for name, _ in self.static.graphs]
 
     def queries(self, shard: int) -> tuple[Query, ...]:
         """No query: those of a saved session are parsed again."""

@@ -26,7 +26,7 @@ from thalweg.rdf.timestamped import TimestampedFramer, merged, split_blobs
 from thalweg.spark.changes import parcels
 from thalweg.spark.encode import nothing
 from thalweg.spark.results import pack_results
-from thalweg.spark.routing import GRAPHS, MESSAGES
+from thalweg.spark.routing import EVENTS, GRAPHS, MESSAGES
 from thalweg.spark.shard_plan import ShardPlan
 
 _DRAIN = 1 << 18
@@ -86,7 +86,7 @@ class Positions:
     opened: list[int | None] = field(default_factory=list)
     """The first instant of each query that has rows which begin then: the log may not reach back to it."""
     queries: list[dict[str, Any]] = field(default_factory=list)
-    """The queries of a set, each with its name and where in the log it was registered; none in other jobs."""
+    """The queries of a set, each with its order and where in the log it was registered; none in other jobs."""
     static: list[int | None] = field(default_factory=list)
     """For each query, from which instant on a new engine has to have static data."""
 
@@ -145,6 +145,7 @@ class ShardEngine:
         self._rows = 0
         self._parts: list[bytes] = []
         self._undrained = 0
+        self._place = 0  # of the next entry of the log
         self._begin(plan.session(shard))
 
     def _begin(self, session: Session) -> None:
@@ -169,6 +170,7 @@ class ShardEngine:
         begun = perf_counter_ns()
         self._reopen({arrival.stream for arrival in arrivals})
         for together in _together(arrivals):
+            self._place = place
             entry = self._take([arrivals[k] for k in together])
             if entry is not None:
                 result.entries.append(Logged(place, entry, () if entry.chunks else together))
@@ -351,6 +353,11 @@ class ShardEngine:
         """The positions after the batch."""
         self.positions.framers = {stream: framer.state() for stream, framer in self.framers.items()}
         self.positions.matched = self._coverage.matched
+        self._note_queries()
+        return self.positions
+
+    def _note_queries(self) -> None:
+        """Put into the positions what a new engine needs beside the log to have the queries as they are."""
         queries = self.session.queries
         self.positions.opened = [registered.view.first_instant for registered in queries]
         if self.session.static_graphs:
@@ -359,7 +366,6 @@ class ShardEngine:
                 registered.streamset.static_since(first)
                 for registered, first in zip(queries, before, strict=True)
             ]
-        return self.positions
 
     def _expired(self) -> Iterator[int]:
         """The places of log entries that nothing can use any more; they leave the index here."""
@@ -462,8 +468,8 @@ def _together(arrivals: Sequence[Arrival]) -> Iterator[tuple[int, ...]]:
 
 
 def mode_of(options: RunOptions, syntax: str) -> str:
-    """How chunks of a format are framed; those of payloads are events already."""
-    return MESSAGES if syntax == MESSAGES else options.mode_for(FORMATS[syntax])
+    """How chunks of a format are framed; those of payloads and of a journal are events already."""
+    return syntax if syntax in (MESSAGES, EVENTS) else options.mode_for(FORMATS[syntax])
 
 
 def _framed(framer: Framer, mode: str, chunks: list[Chunk], last: bool) -> Iterator[EventBatch]:
