@@ -165,7 +165,7 @@ def serving(path: Path, **given: Any) -> Iterator[Served]:
     settings = Settings(**given.pop("settings", {}))
     limits = Limits(**given.pop("limits", {}))
     snapshot_bytes = given.pop("snapshot_bytes", 64 << 20)
-    service = Service(
+    service = given.pop("service", None) or Service(
         path, settings=settings, limits=limits, clock=clock, snapshot_bytes=snapshot_bytes, folder=folder
     )
     running = Running(Serving(path, port=0, limits=limits, **given), service)

@@ -66,8 +66,15 @@ def _send(
                 counts = remote.send(stream, part, format.name)
                 quarantined, late = quarantined + counts["quarantined"], late + counts["late"]
                 writer.write(query.poll())
-    while rows := query.poll():
+    while True:
+        page = query.inspect()  # before the poll: what the engine has seen by now has its rows
+        waits = bool(page.get("waiting"))
+        if waits and page["failed"]:
+            raise UsageError(f"the query has failed: {page['failed']}")
+        rows = query.poll("1s" if waits else "0")
         writer.write(rows)
+        if not rows and not waits:
+            break
     writer.flush()
     if quarantined or late:
         print(f"thalweg: {quarantined:,} quarantined, {late:,} late", file=sys.stderr)

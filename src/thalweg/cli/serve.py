@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thalweg.cli.program import app
 from thalweg.cli.run import Runner
 from thalweg.errors import UsageError
+
+if TYPE_CHECKING:
+    from thalweg.server.running import Serving
+    from thalweg.server.service import Service
 
 
 @app.command()
@@ -60,12 +64,30 @@ def serve(
         bool, typer.Option("--log-requests/--no-log-requests", help="Log each request.")
     ] = True,
     on: Annotated[Runner, typer.Option(help="Where queries run.")] = Runner.LOCAL,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Spark: over how many tasks queries are spread, in a new data folder [cores].",
+        ),
+    ] = None,
+    static: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[IRI=]PATH", help="Spark: static data that all queries can read; may be repeated."
+        ),
+    ] = None,
 ) -> None:
     """Serve streams and queries over HTTP: see docs/service.md."""
-    if on is Runner.SPARK:
-        raise UsageError(
-            "the service runs queries in its own process: on Spark, use `thalweg run --on spark`"
-        )
+    if on is not Runner.SPARK and shards is not None:
+        raise UsageError("--shards is for --on spark")
+    if on is not Runner.SPARK and static:
+        raise UsageError("--static is for --on spark: else PUT /static loads static data")
+    here = {"--max-memory": max_memory is not None, "--threads": threads != 1}
+    for option, is_set in here.items():
+        if is_set and on is Runner.SPARK:
+            raise UsageError(f"{option} is for queries in this process")
     if log not in ("json", "text"):
         raise UsageError(f"--log is json or text, not {log!r}")
     try:
@@ -83,21 +105,39 @@ def serve(
     except OptionError as wrong:
         raise UsageError(wrong.as_flag) from None
     set_up_logs(as_json=log == "json", requests=log_requests)
-    running = Running(
-        Serving(
-            data,
-            host,
-            port,
-            tokens,
-            Settings(lateness, buffer, threads),
-            Limits(
-                max_body, max_queries, max_memory, max_rate, ask_seconds=ask_seconds, ask_memory=ask_memory
-            ),
-            snapshot_bytes,
-        )
+    serving = Serving(
+        data,
+        host,
+        port,
+        tokens,
+        Settings(lateness, buffer, threads),
+        Limits(max_body, max_queries, max_memory, max_rate, ask_seconds=ask_seconds, ask_memory=ask_memory),
+        snapshot_bytes,
     )
+    running = Running(serving, _on_spark(serving, shards, static or []) if on is Runner.SPARK else None)
     if tokens is None:
         print(f"thalweg: the token is in {data / 'token'}", file=sys.stderr)
     print(f"thalweg: serving {running.url}", file=sys.stderr, flush=True)
     sys.setswitchinterval(0.001)  # answers do not wait while the engine matches, nor the engine for them
     asyncio.run(running.serve())
+
+
+def _on_spark(serving: Serving, shards: int | None, static: list[str]) -> Service:
+    """The service whose queries run on Spark."""
+    from thalweg.io.static import static_of
+
+    background = static_of(static)
+    try:
+        from thalweg.spark.service import SparkService
+    except ModuleNotFoundError as missing:
+        raise UsageError(
+            f"--on spark needs {missing.name}: install it with pip install 'thalweg[serve]'"
+        ) from None
+    return SparkService(
+        serving.data,
+        settings=serving.settings,
+        limits=serving.limits,
+        snapshot_bytes=serving.snapshot_bytes,
+        static=background,
+        shards=shards,
+    )

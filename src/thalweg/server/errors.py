@@ -53,6 +53,10 @@ class OverloadedError(ThalwegError):
     """A question that takes more time or memory than it may."""
 
 
+class UnsupportedError(ThalwegError):
+    """Something that this server's engine cannot do, and another one can."""
+
+
 class ClosedError(ThalwegError):
     """The server ends."""
 
@@ -69,6 +73,7 @@ _STATUS: tuple[tuple[type[ThalwegError], int], ...] = (
     (TooSlowError, 408),
     (MediaTypeError, 415),
     (NotAcceptableError, 406),
+    (UnsupportedError, 501),
     (DiskError, 503),
     (OverloadedError, 503),
     (ClosedError, 503),

@@ -20,6 +20,9 @@ from thalweg.errors import ThalwegError, UsageError
 _HEAD = struct.Struct("<II")
 _MAGIC = b"TWLOG001"
 _SNAPSHOT = b"TWSNAP01"
+IN_PROCESS, SPARK = "in-process", "spark"
+"""The engines that a data folder can be of."""
+_WHERE = {IN_PROCESS: "in its own process", SPARK: "on Spark"}
 
 
 class DiskError(ThalwegError):
@@ -124,7 +127,10 @@ def _record(data: bytes, at: int) -> bytes | None:
 class Folder:
     """The data folder of a service: its lock, its newest snapshot and the log that follows it."""
 
-    def __init__(self, path: Path, *, sync: Callable[[int], None] = os.fdatasync) -> None:
+    def __init__(
+        self, path: Path, *, sync: Callable[[int], None] = os.fdatasync, engine: str = IN_PROCESS
+    ) -> None:
+        """`engine` is what runs the queries: a folder is always used with the same one."""
         self.path = path
         self._sync = sync
         try:
@@ -139,10 +145,33 @@ class Folder:
         except OSError:
             self._lock.close()
             raise UsageError("another server uses this data folder", source=str(path)) from None
+        try:
+            self._check_engine(engine)
+        except BaseException:
+            self._lock.close()
+            raise
         numbers = (int(one.name.partition("-")[2]) for one in path.glob("snapshot-*") if one.suffix != ".tmp")
         self.number = max(numbers, default=0)
         self._tidy()
         self.log = Log(self._path("log"), sync=sync)
+
+    def _check_engine(self, engine: str) -> None:
+        """Refuses a folder of another engine; a new one gets a mark."""
+        mark = self.path / "engine"
+        found = IN_PROCESS
+        if mark.exists():
+            found = mark.read_text("utf-8").strip()
+        elif not any(self.path.glob("log-*")):
+            found = engine
+            if engine != IN_PROCESS:
+                mark.write_text(f"{engine}\n", "utf-8")
+        if found != engine:
+            hint = "--on spark" if found == SPARK else "--on local"
+            raise UsageError(
+                f"the data folder is of a server that ran queries {_WHERE.get(found, found)}: give {hint}, or another "
+                "folder",
+                source=str(self.path),
+            )
 
     def _path(self, kind: str, number: int | None = None) -> Path:
         return self.path / f"{kind}-{self.number if number is None else number:08d}"

@@ -64,6 +64,7 @@ async def metrics(service: TheService) -> Response:
             ("refused_total", "counter", "Operations that were refused", [("", counts["refused"])]),
             ("snapshots_total", "counter", "Snapshots", [("", counts["snapshots"])]),
             ("log_bytes", "gauge", "Size of the log", [("", service.folder.log.size)]),
+            *((name, kind, help, [("", value)]) for name, kind, help, value in service.metrics()),
         ]
 
     lines = []

@@ -73,8 +73,12 @@ class Service:
         clock: Callable[[], int] = wall_clock,
         snapshot_bytes: int = 64 << 20,
         folder: Callable[[Path], Folder] = Folder,
+        state: Callable[[Settings, Callable[[], int], bytes | None], State] = State,
     ) -> None:
-        """`clock` gives milliseconds since the epoch. A snapshot is written when the log has so many bytes."""
+        """`clock` gives milliseconds since the epoch. A snapshot is written when the log has so many bytes.
+
+        `state` makes the state, anew or from a snapshot: another one runs the queries elsewhere.
+        """
         self.limits = limits or Limits()
         self.settings = settings or Settings()
         self.clock = clock
@@ -100,6 +104,7 @@ class Service:
         self._unlogged: dict[Plan, list[Row]] = {}
         self.failure: str | None = None
         try:
+            self._make_state = state
             self._replay()
             now = clock()
             self.state.extend_leases(lambda one: now + min(one.lease_ms, GRACE_MS))
@@ -153,6 +158,10 @@ class Service:
     def healthy(self) -> str | None:
         """Why the service takes no writes, or None where it does."""
         return self.failure or self.folder.log.broken
+
+    def metrics(self) -> list[tuple[str, str, str, float]]:
+        """Metrics of the engine beside those of all services: name, kind, meaning, value."""
+        return []
 
     @property
     def waiting_bytes(self) -> int:
@@ -513,7 +522,7 @@ class Service:
         and all begins anew without it: it may have been carried out in part.
         """
         while True:
-            self.state = State(self.settings, self.clock, self.folder.snapshot())
+            self.state = self._make_state(self.settings, self.clock, self.folder.snapshot())
             records = list(map(_parts, self.folder.log.records()))
             void = {one["place"]: one["reason"] for one, _ in records if one["kind"] == "void"}
             answers: list[Any] = []

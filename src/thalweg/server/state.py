@@ -498,6 +498,7 @@ class State:
             "plan": plan.number,
             "shared_with": len(plan.users) - 1,
             "failed": plan.failed,
+            "waiting": 0,
             **lease_page(registered),
         }
         if whole:

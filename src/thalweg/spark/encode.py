@@ -33,7 +33,7 @@ CHUNK_SCHEMA = (
     "key int, shard int, stream string, source string, seq long, part int, syntax string, last boolean, "
     "bytes long, statements long, kept long, sent long, reading long, chunk binary"
 )
-_ARROW = pa.schema(
+CHUNK_ARROW = pa.schema(
     [
         pa.field("key", pa.int32()),
         pa.field("shard", pa.int32()),
@@ -263,4 +263,4 @@ def _rows(reading: Reading, mode: str, cells: dict[str, Any], part: Part, begun:
     # Rows of a task that is run again then differ, and Spark, which detects that, repeats all that was made of them.
     if reading.options.clocked:
         rows[0]["reading"] = (perf_counter_ns() - begun) // 1000
-    return pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+    return pa.RecordBatch.from_pylist(rows, schema=CHUNK_ARROW)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
@@ -36,7 +37,7 @@ from thalweg.spark.shard_plan import ShardPlan, StagePlan
 from thalweg.spark.source import SourceOptions, register
 from thalweg.spark.static_files import sent
 
-_STOP, _MOMENT = 10.0, 0.5
+_STOP, MOMENT = 10.0, 0.5
 """Seconds in which a query that ends its batches is stopped, and in which Spark registers it."""
 _LAST_REPORT_SECONDS = 10.0
 """Seconds to wait, after the end of a query, for what Spark still reports of it."""
@@ -275,22 +276,26 @@ class StoppedError(UsageError):
 
 
 class Delivery:
-    """Hands the rows of each batch to `out`, until it is closed."""
+    """Hands the rows of each batch to `out`, until it is closed; `rows` makes them of what Spark has collected."""
 
-    def __init__(self, out: Callable[[Iterator[Row]], None], around: Around = nullcontext) -> None:
+    def __init__(
+        self,
+        out: Callable[[Any], None],
+        around: Around = nullcontext,
+        rows: Callable[[pa.Table], Any] | None = None,
+    ) -> None:
         self.delivered = -1
         """The last batch whose rows `out` got."""
         self.closed = False
         self.stopping = threading.Event()
         """The query is being stopped."""
-        self._out, self._around = out, around
+        self._out, self._around, self._rows = out, around, rows or _in_order
         self._lock = threading.Lock()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Hand over a batch. A batch that comes too late for that fails, so that it is run again at a restart."""
         try:
-            # Each shard has its own part of an instant.
-            table = batch.toArrow().sort_by("at")
+            table = batch.toArrow()
         except Exception:
             if self.closed:
                 raise StoppedError from None
@@ -301,13 +306,18 @@ class Delivery:
                 self.stopping.wait(_STOP)
                 raise StoppedError
             with self._around(number):
-                self._out(rows_of(table))
+                self._out(self._rows(table))
             self.delivered = number
 
     def close(self) -> None:
         """Take no further batch; one that is being handed over is waited for."""
         with self._lock:
             self.closed = True
+
+
+def _in_order(table: pa.Table) -> Iterator[Row]:
+    """Rows by their times: each shard has its own part of an instant."""
+    return rows_of(table.sort_by("at"))
 
 
 def watch(
@@ -341,7 +351,7 @@ def watch(
             ended = ended or query.awaitTermination(0.2)
         except Exception as failure:
             if not delivery.closed:
-                raise _reason(failure) from failure
+                raise reason_of(failure) from failure
             ended = True
         reported = list(_waiting(steps, _LAST_REPORT_SECONDS if ended else 0))
         for step in reported:
@@ -360,7 +370,7 @@ def watch(
         if stop is not None and stop() and not ended:
             delivery.close()
             if done >= delivery.delivered:
-                threading.Timer(_MOMENT, delivery.stopping.set).start()
+                threading.Timer(MOMENT, delivery.stopping.set).start()
                 query.stop()
 
 
@@ -374,7 +384,7 @@ def _waiting(steps: Steps, timeout: float) -> Iterator[Step | str]:
         return
 
 
-def _reason(failure: Exception) -> ThalwegError:
+def reason_of(failure: Exception) -> ThalwegError:
     """The sentence in a Spark failure: ours where the worker raised one, else Spark's first line.
 
     Data that cannot be read, and limits, are a failure of the run; all else is a matter of how it was started.
