@@ -160,7 +160,7 @@ def test_rows_that_come_back_are_those_of_the_service_in_one_process(
 
 
 def _run(data: st.DataObject, folder: Path) -> None:
-    events = data.draw(algebra_streams(dense=True, max_events=14))
+    events = data.draw(algebra_streams(dense=True, max_events=10))
     some = st.frozensets(algebra_triples(dense=True), max_size=6)
     static = data.draw(some)
     text = "".join(f"{s} {p} {o} .\n" for s, p, o in sorted(static))

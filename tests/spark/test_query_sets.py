@@ -31,6 +31,8 @@ CHAIN = (
 )
 TRIPLE = "{ ?x <http://ex/p> ?y }"
 SUBPROPERTY = "<http://ex/q> <http://www.w3.org/2000/01/rdf-schema#subPropertyOf> <http://ex/p> ."
+STATIC = """SELECT ?x FROM NAMED <http://ex/g> FROM STREAM <http://ex/s>
+    WHERE { ?x <http://ex/p> ?y GRAPH <http://ex/g> { ?y <http://ex/q> ?w } }"""
 ALL = "SELECT ?x ?y FROM STREAM <http://ex/s> WHERE { ?x <http://ex/p> ?y }"
 
 
@@ -240,12 +242,13 @@ def test_one_job_on_spark_takes_queries_while_it_runs_and_after_a_restart(spark:
 
     source, checkpoint = tmp_path / "in", str(tmp_path / "checkpoint")
     source.mkdir()
-    queries = tw.spark.QuerySet(tmp_path / "orders")
+    queries = tw.spark.QuerySet(tmp_path / "orders", graphs=["http://ex/g"])
+    static = {"http://ex/g": "<http://ex/c> <http://ex/q> <http://ex/w> .\n"}
     found: list[Any] = []
 
     def run() -> list[tuple[str, str, str | None]]:
         events = spark.readStream.format("rdf").option("stream", "http://ex/s").load(str(source))
-        answers = tw.spark.run_set(events, queries.read(spark), shards=2)
+        answers = tw.spark.run_set(events, queries.read(spark), shards=2, static=static)
         start = len(found)
         job = (
             answers.writeStream.foreachBatch(lambda part, _: found.extend(part.collect()))
@@ -260,6 +263,7 @@ def test_one_job_on_spark_takes_queries_while_it_runs_and_after_a_restart(spark:
     (source / "1.nt").write_text("<http://ex/a> <http://ex/p> <http://ex/b> .\n")
     assert run() == [("all", "+", "<http://ex/a>"), ("all", "registered", None)]
     queries.register("chain", CHAIN)
+    queries.register("static", STATIC)
     queries.drop("all")
     (source / "2.nt").write_text(
         "<http://ex/b> <http://ex/p> <http://ex/c> .\n<http://ex/c> <http://ex/p> <http://ex/d> .\n"
@@ -268,4 +272,6 @@ def test_one_job_on_spark_takes_queries_while_it_runs_and_after_a_restart(spark:
         ("all", "dropped", None),
         ("chain", "+", "<http://ex/b>"),
         ("chain", "registered", None),
+        ("static", "+", "<http://ex/b>"),
+        ("static", "registered", None),
     ]
