@@ -34,7 +34,7 @@ PATIENCE = 180.0
 def on_spark(path: Path, spark: Any, **given: Any) -> Iterator[Served]:
     clock = Clock()
     service = SparkService(
-        path, clock=clock, shards=2, static=static_data_of(STATIC), spark=lambda shards: spark, **given
+        path, clock=clock, shards=1, static=static_data_of(STATIC), spark=lambda shards: spark, **given
     )
     with serving(path, service=service, clock=clock) as served:
         yield served
@@ -50,7 +50,8 @@ def in_process(path: Path, **given: Any) -> Iterator[Served]:
 def settled(served: Served) -> None:
     """Waits until the job has read everything."""
     if isinstance(served.service, SparkService):
-        until(lambda: waiting(served.client) == 0)
+        until(lambda: served.service.failure or waiting(served.client) == 0)
+        assert served.service.failure is None
 
 
 def waiting(client: Client) -> int:

@@ -44,6 +44,8 @@ logger = logging.getLogger("thalweg.server")
 _EVERY = "100 milliseconds"
 """How often the journal is looked at. A batch takes longer."""
 _RETRY_SECONDS = 0.05
+_STARTS = 3
+"""How often a job is started at most, if it has no batch: on a busy machine Spark waits in vain for its workers."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,8 @@ class SparkService(Service):
         answers = answers_of(parts.mapInArrow(journal_encoder(plan.keys), CHUNK_SCHEMA), plan)
         self._delivery = Delivery(self._deliver, self._around, rows_by_query)
         writer = answers.writeStream.foreachBatch(self._delivery).trigger(processingTime=_EVERY)
-        self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+        self._writer = writer.option("checkpointLocation", str(self._checkpoint))
+        self._query = self._writer.start()
         self._watcher = threading.Thread(target=self._watch, name="thalweg-job", daemon=True)
         self._watcher.start()
 
@@ -198,15 +201,22 @@ class SparkService(Service):
                 time.sleep(_RETRY_SECONDS)
 
     def _watch(self) -> None:
-        try:
-            self._query.awaitTermination()
-            reason = "it was stopped"
-        except Exception as failure:
-            reason = str(reason_of(failure))
-        if not self._stopping:
-            self.failure = f"the job on Spark has ended: {reason}; restart the server"
-            self._progress.failure = self.failure
+        """Waits for the end of the job. One that ends before its first batch is started again, some times."""
+        for attempt in range(_STARTS):
+            try:
+                if attempt:
+                    self._query = self._writer.start()
+                self._query.awaitTermination()
+                reason = "it was stopped"
+            except Exception as failure:
+                reason = str(reason_of(failure))
+            if self._stopping:
+                return
             logger.critical("job failed", extra={"reason": reason})
+            if self.batches:
+                break
+        self.failure = f"the job on Spark has ended: {reason}; restart the server"
+        self._progress.failure = self.failure
 
     # What the job cannot do is refused before it is logged
 
