@@ -123,7 +123,7 @@ class Remote:
     # The shape of a session
 
     def declare(self, stream: str, **given: Any) -> dict[str, Any]:
-        """Declares a stream: `retention`, `clock`, `per_event`, `time_predicate`, `mapping`."""
+        """Declares a stream: `retention`, `keep`, `clock`, `per_event`, `time_predicate`, `mapping`."""
         found: dict[str, Any] = self._json("PUT", _path_of(stream), given)
         return found
 
@@ -211,13 +211,21 @@ class Remote:
         _, answer = self.request(method, f"/static?{urlencode(given)}", body, headers, again=replace)
         return int(json.loads(answer)["triples"])
 
-    def ask(self, text: str) -> Any:
-        """The answer of a SPARQL query over the present content: SPARQL JSON as Python values, or N-Triples."""
+    def ask(self, text: str, *, store: bool = False, as_of: Time | tuple[Time, Time] | None = None) -> Any:
+        """The answer of a SPARQL query: SPARQL JSON as Python values, or N-Triples.
+
+        It is over the present content; with `store` or `as_of`, over the events of kept streams, at an instant or of
+        a window.
+        """
         headers = {
             "Content-Type": "application/sparql-query",
             "Accept": "application/sparql-results+json, application/n-triples",
         }
-        found, data = self.request("POST", "/sparql", text.encode(), headers)
+        path = "/store/sparql" if store or as_of is not None else "/sparql"
+        if as_of is not None:
+            times = as_of if isinstance(as_of, tuple) else (as_of,)
+            path += "?" + urlencode({"as-of": "/".join(show_instant(time_of(time)) for time in times)})
+        found, data = self.request("POST", path, text.encode(), headers)
         return json.loads(data) if "json" in found.get("Content-Type", "") else data.decode()
 
     @property

@@ -49,6 +49,9 @@ def serve(
     max_rate: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Most events a second [no limit].")
     ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the events of all streams in the store of the data folder.")
+    ] = False,
     ask_seconds: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.001, help="Longest time of a SPARQL query.")
     ] = 30.0,
@@ -88,6 +91,8 @@ def serve(
     for option, is_set in here.items():
         if is_set and on is Runner.SPARK:
             raise UsageError(f"{option} is for queries in this process")
+    if keep and on is Runner.SPARK:
+        raise UsageError("--keep is for queries in this process: on Spark, write the stream to a store")
     if log not in ("json", "text"):
         raise UsageError(f"--log is json or text, not {log!r}")
     try:
@@ -110,7 +115,7 @@ def serve(
         host,
         port,
         tokens,
-        Settings(lateness, buffer, threads),
+        Settings(lateness, buffer, threads, keep),
         Limits(max_body, max_queries, max_memory, max_rate, ask_seconds=ask_seconds, ask_memory=ask_memory),
         snapshot_bytes,
     )

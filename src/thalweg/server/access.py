@@ -42,8 +42,8 @@ TheService = Annotated[Service, Depends(service_of)]
 
 
 async def done(future: Future[T]) -> T:
-    """The result of what the engine does."""
-    return await asyncio.wrap_future(future)
+    """The result of what the engine does, which it does also if nobody waits for it any more."""
+    return await asyncio.shield(asyncio.wrap_future(future))
 
 
 async def body_of(request: Request, limits: Limits) -> bytes:

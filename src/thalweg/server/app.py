@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thalweg.errors import ThalwegError
-from thalweg.server import operations, queries, results, sparql, streams
+from thalweg.server import kept, operations, queries, results, sparql, streams
 from thalweg.server.auth import Tokens
 from thalweg.server.content import Content
 from thalweg.server.errors import DeniedError, TooMuchError, status_of
@@ -41,7 +41,7 @@ def application(service: Service, tokens: Tokens) -> FastAPI:
     limits = service.limits
     app.state.bounds = Bounds(limits.ask_seconds, limits.ask_memory, limits.ask_bytes)
     app.state.content, app.state.questions = Content(service, app.state.bounds), 0
-    for module in (streams, queries, results, sparql, operations):
+    for module in (streams, queries, results, sparql, kept, operations):
         app.include_router(module.router)
     app.add_exception_handler(ThalwegError, _refused)
     app.add_exception_handler(RequestValidationError, _invalid)

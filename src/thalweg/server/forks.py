@@ -14,6 +14,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 Answer = tuple[dict[str, Any], bytes]
@@ -71,9 +72,15 @@ def _run(
     except BrokenPipeError:
         pass  # whoever asked has gone
     except BaseException:
-        traceback.print_exc()
+        report()
     finally:
         os._exit(0)
+
+
+def report() -> None:
+    """Prints the error at hand to stderr, which may be a file on a disk that is full."""
+    with suppress(OSError):
+        traceback.print_exc()
 
 
 def _address_space() -> int:

@@ -34,7 +34,7 @@ def receive(source: socket.socket) -> tuple[dict[str, Any], bytes, list[int]] | 
     while len(sizes) < _SIZES.size:
         try:
             data, given, _, _ = socket.recv_fds(source, _SIZES.size - len(sizes), 1)
-        except ConnectionError:
+        except OSError:
             return None
         files += given
         if not data:
@@ -55,7 +55,7 @@ def _exactly(source: socket.socket, size: int) -> bytes | None:
     while size:
         try:
             data = source.recv(min(size, _PIECE))
-        except ConnectionError:
+        except OSError:
             return None
         if not data:
             return None

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,12 +61,16 @@ class Helper:
 
     def close(self, *, seconds: float = 10.0) -> None:
         """Ends the process: it may finish what it has begun."""
-        self.socket.close()
+        with suppress(OSError):  # a thread may wait for frames: to close the socket alone would not end it
+            self.socket.shutdown(socket.SHUT_WR)
         try:
             self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RD)
+        self.socket.close()
 
     def question(self, head: dict[str, Any], bounds: Bounds) -> Question:
         """Asks a question, after what was sent before; OSError where the process has gone."""

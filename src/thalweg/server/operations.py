@@ -34,6 +34,7 @@ async def metrics(service: TheService) -> Response:
             (f'{{kind="{kind}"}}', float(memory[kind])) for kind in ("windows", "answers", "output", "terms")
         ]  # type: ignore[literal-required]
         streams = [(f'{{stream="{_escaped(one.name)}"}}', one) for one in state.streams.values()]
+        keeping = service.keeping
         counts: dict[str, Any] = {**state.counters, **service.counters}
         return [
             ("events_total", "counter", "Events taken", [(label, one.events) for label, one in streams]),
@@ -45,6 +46,25 @@ async def metrics(service: TheService) -> Response:
                 "Pieces of input that were refused",
                 [(label, one.quarantined) for label, one in streams],
             ),
+            (
+                "kept_events_total",
+                "counter",
+                "Events in the store",
+                [(f'{{stream="{_escaped(name)}"}}', count) for name, count in keeping.kept.items()],
+            ),
+            (
+                "store_waiting_bytes",
+                "gauge",
+                "Bytes that wait for the store",
+                [("", keeping.waiting_bytes)],
+            ),
+            (
+                "store_failing",
+                "gauge",
+                "Whether the store takes nothing",
+                [("", keeping.failure is not None)],
+            ),
+            ("store_unread_total", "counter", "Bodies that the store could not read", [("", keeping.unread)]),
             ("unread_total", "counter", "Events that no query read", [("", stats.unread)]),
             ("rows_total", "counter", "Rows of results", [("", counts["rows"])]),
             ("queries", "gauge", "Registered queries", [("", len(state.queries))]),
@@ -70,7 +90,7 @@ async def metrics(service: TheService) -> Response:
     lines = []
     for name, kind, help, values in await done(service.look(look)):
         lines += [f"# HELP thalweg_{name} {help}.", f"# TYPE thalweg_{name} {kind}"]
-        lines += [f"thalweg_{name}{label} {value}" for label, value in values]
+        lines += [f"thalweg_{name}{label} {+value}" for label, value in values]
     return Response("\n".join(lines) + "\n", media_type=_TYPE)
 
 

@@ -56,6 +56,8 @@ class StreamInfo:
     retention: str | None = None
     """How long events are kept before the watermark: a duration or `forever`; None: not at all."""
     retention_changes: int = 0
+    keep: bool = False
+    """Whether its events go to the store."""
     framing: Framing = field(default_factory=Framing)
     bodies: int = 0
     events: int = 0
@@ -68,7 +70,7 @@ class StreamInfo:
     def state(self) -> dict[str, Any]:
         """Everything but rates and texts that were refused, as values of JSON."""
         counts = ("bodies", "events", "triples", "late", "quarantined")
-        names = ("name", "declared", "retention", "retention_changes", *counts)
+        names = ("name", "declared", "retention", "retention_changes", "keep", *counts)
         return {name: getattr(self, name) for name in names} | {"framing": asdict(self.framing)}
 
     @property

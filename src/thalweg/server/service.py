@@ -22,6 +22,7 @@ from thalweg.rdf.chunk import NO_TIME
 from thalweg.rows import Row
 from thalweg.server.bodies import Read
 from thalweg.server.errors import ClosedError, ConflictError, FailedError, TooMuchError
+from thalweg.server.keeping import Keeping
 from thalweg.server.log import DiskError, Folder
 from thalweg.server.registry import Plan
 from thalweg.server.requests import Reply, Request, Run
@@ -103,12 +104,17 @@ class Service:
         self._taken: list[Request | None] = []
         self._unlogged: dict[Plan, list[Row]] = {}
         self.failure: str | None = None
+        self.keeping = Keeping(path / "store", most=self.limits.waiting)
         try:
             self._make_state = state
+            if self.keeping.path.exists():
+                self.keeping.start()
+                self.keeping.wait_until_open()
             self._replay()
             now = clock()
             self.state.extend_leases(lambda one: now + min(one.lease_ms, GRACE_MS))
         except BaseException:
+            self.keeping.close()
             self.folder.close()
             raise
         self._thread = threading.Thread(target=self._run, name="thalweg-engine", daemon=True)
@@ -152,12 +158,13 @@ class Service:
         self._closing = True
         self._waiting.put(None)
         self._thread.join()
+        self.keeping.close()
         self.folder.close()
 
     @property
     def healthy(self) -> str | None:
         """Why the service takes no writes, or None where it does."""
-        return self.failure or self.folder.log.broken
+        return self.failure or self.folder.log.broken or self.keeping.failure
 
     def metrics(self) -> list[tuple[str, str, str, float]]:
         """Metrics of the engine beside those of all services: name, kind, meaning, value."""
@@ -187,7 +194,11 @@ class Service:
                     f"{self.limits.queries:,} queries are registered, and that is the most", seconds=60
                 )
             self._check_memory(state)
-            state.understood(operation)
+            output = state.understood(operation).query.output
+            if output in state.streams and state.streams[output].keep:
+                raise ConflictError(
+                    f"<{output}> is kept, and derived streams are not: declare it without keep"
+                )
 
         return self.submit(operation, check=check)
 
@@ -226,7 +237,7 @@ class Service:
             logger.critical("engine failed", exc_info=True)
             self._refuse_all()
             raise
-        if self.folder.log.size > 8 and self.folder.log.broken is None:
+        if self.folder.log.size > 8 and self.folder.log.broken is None and self.keeping.settled(wait=True):
             self._snapshot()
 
     def _take(self) -> bool:
@@ -259,7 +270,9 @@ class Service:
                 self._commit(request)
         self._commit_events(group)
         self._tick()
-        if self.folder.log.size > self._snapshot_bytes:
+        size = self.folder.log.size
+        # The log stays until the store has what it has: a store that falls behind is waited for.
+        if size > self._snapshot_bytes and self.keeping.settled(wait=size > 2 * self._snapshot_bytes):
             self._snapshot()
         return True
 
@@ -345,8 +358,10 @@ class Service:
         try:
             for run in runs:
                 assert run.read is not None
+                number = self.state.counters["steps"]
                 counts = self.state.take(run.operation, run.read)
                 for start, request in run.starts():
+                    self._keep(request.operation, request.body, number + start + len(request.sizes))
                     answer = request.answer(counts, start)
                     self.state.note_key(request.key, answer)
                     answers.append(answer)
@@ -374,10 +389,18 @@ class Service:
             if self.state.session.is_derived(name):
                 raise ConflictError(f"<{name}> is derived from a registered query and takes no other events")
             self._check_memory(self.state)
+            if self.settings.keep or self.state.stream(name).keep:
+                self.keeping.check()
+                operation["keep"] = True
         except ThalwegError as error:
             self._refuse(request, error)
             return False
         return True
+
+    def _keep(self, operation: dict[str, Any], body: bytes, number: int) -> None:
+        """Has the store keep the events of an operation if it says so; `number` is that of its last message."""
+        if operation["kind"] in ("events", "messages") and operation.get("keep"):
+            self.keeping.keep(operation, body, number, self.state.streams[operation["stream"]].framing)
 
     def _read(self, runs: list[Run]) -> list[Run]:
         """Reads the bodies of runs, and gives those of which something is left."""
@@ -531,6 +554,7 @@ class Service:
                     continue
                 try:
                     if place in void:
+                        self.state.skip(operation)
                         raise FailedError(void[place])
                     self._replay_one(operation, body, answers)
                 except ThalwegError as error:
@@ -552,6 +576,7 @@ class Service:
     def _replay_one(self, operation: dict[str, Any], body: bytes, answers: list[Any]) -> None:
         if operation["kind"] != "results":
             answers.append(self.state.apply(operation, body))
+            self._keep(operation, body, self.state.counters["steps"])
             return
         self.state.results()
         rows = rows_of_record(operation)

@@ -44,6 +44,8 @@ class Settings:
     buffer: int = 10_000
     """How many rows of a plan wait for subscribers."""
     threads: int = 1
+    keep: bool = False
+    """Whether the events of all streams are kept in the store."""
 
 
 @dataclass(frozen=True)
@@ -238,6 +240,11 @@ class State:
         info.bodies += bodies
         self.counters["steps"] += bodies
 
+    def skip(self, operation: dict[str, Any]) -> None:
+        """Counts an operation that is not carried out: what follows keeps its number, which the store knows."""
+        if operation["kind"] in ("events", "messages"):
+            self.counters["steps"] += len(operation.get("sizes") or [0])
+
     def _do_stream(self, operation: dict[str, Any], body: bytes) -> dict[str, Any]:
         info = self.stream_for(operation["name"])
         retention = operation["retention"]
@@ -246,7 +253,7 @@ class State:
         elif info.retention is not None:
             self.session.release(info.name)
         info.retention_changes += retention != info.retention
-        info.declared, info.retention = True, retention
+        info.declared, info.retention, info.keep = True, retention, operation.get("keep", False)
         info.framing = Framing(**operation["framing"])
         return self.stream_page(info)
 
@@ -469,6 +476,7 @@ class State:
             "name": info.name,
             "declared": info.declared,
             "retention": info.retention,
+            "keep": info.keep or (self.settings.keep and not self.session.is_derived(info.name)),
             "clock": "arrival" if info.framing.arrival else "event",
             "events": info.events,
             "triples": info.triples,

@@ -15,7 +15,7 @@ from thalweg.rdf.mapping import Mapping
 from thalweg.server.access import Reading, TheService, Writing, body_of, done, may_write, page, service_of
 from thalweg.server.auth import same_origin
 from thalweg.server.bodies import Framing, format_of_type, media_types
-from thalweg.server.errors import DeniedError, MediaTypeError
+from thalweg.server.errors import ConflictError, DeniedError, MediaTypeError
 from thalweg.server.sockets import take_events
 from thalweg.server.state import shown_reject
 
@@ -33,6 +33,7 @@ class StreamBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     retention: str | None = Field(None, description="How long events are kept: a duration, or `forever`.")
+    keep: bool = Field(False, description="Whether all events are kept in the store, see /store/sparql.")
     clock: Literal["event", "arrival"] = Field(
         "event", description="Whose times events have; with `arrival` time goes on without events."
     )
@@ -65,8 +66,19 @@ async def put_stream(name: str, body: StreamBody, service: TheService) -> dict[s
         "arrival": body.clock == "arrival",
     }
     Framing(**framing).options(FORMATS["nq"])  # refuses what cannot be
-    operation = {"kind": "stream", "name": stream, "retention": retention, "framing": framing}
-    return await done(service.submit(operation))
+    operation = {
+        "kind": "stream",
+        "name": stream,
+        "retention": retention,
+        "keep": body.keep,
+        "framing": framing,
+    }
+
+    def check(state: Any) -> None:
+        if body.keep and state.session.is_derived(stream):
+            raise ConflictError(f"<{stream}> is derived from a registered query, and is not kept")
+
+    return await done(service.submit(operation, check=check))
 
 
 @router.get("/streams/{name:path}", dependencies=Reading, tags=["streams"])
@@ -75,7 +87,8 @@ async def get_stream(name: str, service: TheService) -> dict[str, Any]:
 
     def look(state: Any) -> dict[str, Any]:
         info = state.stream(stream_of(name))
-        return {**state.stream_page(info), "rejects": [shown_reject(one) for one in info.rejects]}
+        kept = {"kept_events": service.keeping.kept.get(info.name, 0)}
+        return {**state.stream_page(info), **kept, "rejects": [shown_reject(one) for one in info.rejects]}
 
     return await done(service.look(look))
 

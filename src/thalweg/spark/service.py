@@ -228,6 +228,8 @@ class SparkService(Service):
             raise UnsupportedError("on Spark, static data are given at the start: thalweg serve --static")
         if operation["kind"] == "stream" and operation["retention"] is not None:
             raise UnsupportedError("on Spark, streams retain nothing: leave `retention` out")
+        if operation["kind"] == "stream" and operation.get("keep"):
+            raise UnsupportedError("on Spark, the service keeps no events: leave `keep` out")
         super()._ask_operation(request)
 
     def metrics(self) -> list[tuple[str, str, str, float]]:

@@ -172,6 +172,14 @@ class Store:
         """The number that a writer has come to, or None if it has written nothing."""
         return self._writers.get(writer)
 
+    def events_by_stream(self) -> dict[str, int]:
+        """How many events are kept of each stream."""
+        found: dict[str, int] = {}
+        for record in self._log.records:
+            if record.head.rows:
+                found[record.head.stream] = found.get(record.head.stream, 0) + record.head.events
+        return found
+
     def append(
         self,
         batch: EventBatch,
