@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.server.serving import Client, triple
@@ -91,10 +92,12 @@ def follow(server: Process, id: str, rows: list[tuple[int, str]]) -> None:
         return
 
 
-def run(data: Path, kills: int, seed: int) -> tuple[Load, list[tuple[int, str]]]:
+def run(
+    data: Path, kills: int, seed: int, *more: str, at_end: Callable[[Client], None] | None = None
+) -> tuple[Load, list[tuple[int, str]]]:
     """Kills a server some times under load, and gives what was sent and what a subscriber has got in the end."""
     chance = random.Random(seed)
-    options = ("--snapshot-bytes", "20000", "--buffer", "1000000", "--no-log-requests")
+    options = ("--snapshot-bytes", "20000", "--buffer", "1000000", "--no-log-requests", *more)
     load, rows, id = Load(), list[tuple[int, str]](), ""
     for _ in range(kills):
         server = Process(data, *options)
@@ -119,6 +122,8 @@ def run(data: Path, kills: int, seed: int) -> tuple[Load, list[tuple[int, str]]]
     began = time.monotonic()
     while len(rows) < last and time.monotonic() < began + 60:
         time.sleep(0.05)
+    if at_end is not None:
+        at_end(server.client())
     assert server.end(signal.SIGTERM) == 0
     follower.join(30)
     return load, rows

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,18 +36,22 @@ def forks(served: Served) -> list[str]:
 
 
 def test_a_query_that_takes_too_long_ends_and_stops_nobody(tmp_path: Path) -> None:
-    with serving(tmp_path, limits={"ask_seconds": 3.0}) as served:
+    with serving(tmp_path) as served:
         filled(served, 300)
+        content = served.running.app.state.content
+        usual = content.bounds
         assert ask(served.client, "SELECT (COUNT(*) AS ?n) { ?a ?b ?c }").data == b"n\r\n300\r\n"
         answers: list[Answer] = []
         slow = [
             threading.Thread(target=lambda: answers.append(ask(served.other(None), HOSTILE)))
             for _ in range(3)
         ]
+        content.bounds = replace(usual, seconds=3.0)
         for thread in slow:
             thread.start()
         while len(forks(served)) < 3 and not answers:
             time.sleep(0.01)
+        content.bounds = usual
         # The engine goes on, and so do other questions, which see what it has taken meanwhile.
         assert served.client.post(triple("x", "y"), at=2).status == 200
         assert ask(served.client, "SELECT (COUNT(*) AS ?n) { ?a ?b ?c }").data == b"n\r\n301\r\n"
@@ -106,3 +112,44 @@ def test_a_query_opens_neither_files_nor_connections(served: Served) -> None:
     ):
         assert ask(served.client, text).status == 400, text
     assert ask(served.client, f"SELECT * FROM <file:///etc/passwd> FROM <{S}> {{ ?a ?b ?c }}").status == 200
+
+
+@pytest.mark.parametrize("path", ["/sparql", "/store/sparql"])
+def test_bodies_of_questions_are_bounded(tmp_path: Path, path: str) -> None:
+    with serving(tmp_path, limits={"body": 1000, "body_seconds": 0.3}) as served:
+        kind = "application/sparql-query"
+        assert served.client("POST", path, "ASK {} #" + "x" * 1000, kind).status == 413
+        chunks = (b"x" * 100 for _ in range(11))
+        assert served.client("POST", path, chunks, kind).status == 413
+        with socket.create_connection(("127.0.0.1", served.running.port)) as slow:
+            slow.sendall(
+                f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
+                "Content-Length: 900\r\n\r\nA".encode()
+            )
+            slow.settimeout(20)
+            assert b" 408 " in slow.recv(1000)
+        wrong = f"{path}?query=%ff%fe"
+        assert served.client("GET", wrong).status == 400
+
+
+def test_nobody_asks_without_a_token_elsewhere_than_on_this_machine(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"read {'r' * 20}\nwrite {'w' * 20}\n")
+    with serving(tmp_path / "data", tokens=tokens, host="0.0.0.0") as served:
+        nobody, reader = served.other(None), served.other("r" * 20)
+        for path in (
+            "/sparql",
+            "/graphs?default",
+            "/store",
+            "/store/sparql",
+            "/store/sparql?query=ASK%7B%7D",
+        ):
+            for method in ("GET", "POST"):
+                if method == "POST" and "sparql" not in path:
+                    continue
+                assert nobody(method, path, None, "application/sparql-query").status == 401, path
+        assert reader("GET", "/sparql?query=ASK%7B%7D").status == 200
+        update = "INSERT DATA { GRAPH <http://ex/s> { <a:a> <a:b> 1 } }"
+        assert reader("POST", "/sparql", update, "application/sparql-update").status == 403
+        forged = {"X-HTTP-Method-Override": "PUT", "X-Forwarded-Host": "localhost", "Authorization": "Bearer"}
+        assert nobody("GET", "/store", headers=forged).status == 401

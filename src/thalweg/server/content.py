@@ -85,7 +85,7 @@ class Content:
 
     def __init__(self, service: Service, bounds: Bounds) -> None:
         self._service = service
-        self._bounds = bounds
+        self.bounds = bounds
         self._lock = threading.Lock()
         self._replica: _Replica | None = None
         self._closed = False
@@ -108,7 +108,7 @@ class Content:
             if self._replica is None:
                 self._replica = _Replica(Helper("thalweg.server.content_process"))
             self._follow(self._replica, windows)
-            return self._replica.helper.question(head, self._bounds)
+            return self._replica.helper.question(head, self.bounds)
 
     def _drop(self) -> None:
         with self._lock:

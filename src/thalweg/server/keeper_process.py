@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,6 @@ class Keeper:
 
     def run(self) -> None:
         """Takes frames until the server has closed the socket."""
-        frames.send(self.server, {"kind": "ready", "events": self.store.events_by_stream()})
         while True:
             if select.select([self.server], [], [], self._patience())[0]:
                 frame = frames.receive(self.server)
@@ -193,6 +193,25 @@ def _opened(path: Path) -> Store:
             time.sleep(0.05)
 
 
+def warm_up() -> None:
+    """Loads what questions use, so that each fork has it: else each would load it again."""
+    pattern = "?a <http://ex/p> ?b"
+    questions = (
+        f"SELECT ?a (COUNT(?c) AS ?n) {{ {pattern} OPTIONAL {{ ?b <http://ex/p> ?c }} }} GROUP BY ?a ORDER BY ?a",
+        f"SELECT DISTINCT ?a ?c {{ {pattern} . ?b <http://ex/p> ?c FILTER(?a != ?c) }} LIMIT 1",
+        f"SELECT ?g {{ GRAPH ?g {{ {pattern} }} }}",
+        f"ASK {{ {pattern} }}",
+        f"CONSTRUCT {{ ?b <http://ex/q> ?a }} WHERE {{ {pattern} FILTER NOT EXISTS {{ ?b <http://ex/p> ?a }} }}",
+    )
+    with TemporaryDirectory() as folder, Store.create(Path(folder) / "store") as store:
+        for at, name in enumerate("abc"):
+            graph = f"<http://ex/{name}> <http://ex/p> <http://ex/{chr(ord(name) + 1)}> ."
+            store.push("http://ex/s", at=at, graph=graph)
+        for text in questions:
+            for as_of in (None, 1):
+                store.ask(text, as_of=as_of).serialize()
+
+
 def main() -> None:
     """Opens the store that is the second argument, and serves it."""
     forks.prepare()
@@ -202,6 +221,9 @@ def main() -> None:
     except (ThalwegError, OSError) as error:
         frames.send(server, {"kind": "refused", "reason": str(error)})
         os._exit(1)
+    frames.send(server, {"kind": "ready", "events": store.events_by_stream()})
+    with suppress(OSError, ThalwegError):  # a disk that is full: then forks load it
+        warm_up()
     with suppress(BrokenPipeError):  # the server has gone
         Keeper(store, server).run()
     try:
