@@ -264,7 +264,7 @@ def _ends_list(states, state, op, slot):
     return op == GREATER or op == AT_LEAST
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _restricted(
     rows,
     numbers,
