@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 import time
 from collections import Counter
@@ -13,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from tests.server import killed_server
+from tests.server.killed_server import Load, Process, follow
 from tests.server.serving import ALL, PAIRS, Client, Clock, S, Served, serving, triple
+from tests.spark.test_failures import descendants, kill
 from thalweg.arguments import static_data_of
 from thalweg.errors import DataError, UsageError
 from thalweg.server.log import SPARK, Folder
@@ -207,3 +211,70 @@ def test_a_server_that_cannot_start_says_why_and_ends_with_2(
     assert done.code == 2
     assert reason in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def java_of(server: Process) -> int:
+    """The Java of a server's Spark."""
+    found = [
+        number
+        for number, command in descendants(server.process.pid).items()
+        if "java" in command.split("\0")[0]
+    ]
+    return found[0]
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+def test_nothing_is_lost_and_nothing_comes_twice_when_a_server_on_spark_is_killed(tmp_path: Path) -> None:
+    data, kills = tmp_path / "data", 2
+    options = ("--on", "spark", "--shards", "2", "--snapshot-bytes", "20000", "--buffer", "1000000")
+    load, rows, id = Load(), list[tuple[int, str]](), ""
+    for k in range(kills):
+        server = Process(data, *options, "--no-log-requests")
+        if not id:
+            id = server.client().register(killed_server.QUERY, lease="2h").json["id"]
+        follower = threading.Thread(target=follow, args=(server, id, rows))
+        follower.start()
+        threads = load.run(server, 2)
+        before = len(rows)
+        until(lambda before=before: len(rows) > before + 10)
+        time.sleep(k % 3)
+        java = java_of(server)
+        server.end(signal.SIGKILL)
+        for thread in (*threads, follower):
+            thread.join(30)
+        until(lambda java=java: not Path(f"/proc/{java}").exists())
+    server = Process(data, *options, "--no-log-requests")
+    follower = threading.Thread(target=follow, args=(server, id, rows))
+    follower.start()
+    until(lambda: waiting(server.client()) == 0)
+    last = server.client()("GET", f"/queries/{id}").json["last"]
+    until(lambda: len(rows) >= last)
+    assert server.end(signal.SIGTERM) == 0
+    follower.join(30)
+    assert [number for number, _ in rows] == list(range(1, len(rows) + 1))
+    received = [int(term.removeprefix("<http://ex/").removesuffix(">")) for _, term in rows]
+    assert len(set(received)) == len(received)
+    assert load.acknowledged <= set(received) <= load.sent
+
+
+@pytest.mark.spark
+@pytest.mark.soak
+def test_a_job_that_fails_is_seen_in_the_health_and_takes_no_writes(tmp_path: Path) -> None:
+    server = Process(tmp_path / "data", "--on", "spark", "--shards", "1", "--no-log-requests")
+    client = server.client()
+    id = client.register(ALL).json["id"]
+    client.post(triple("a", "b"), at=1)
+    until(lambda: client.results(id))
+    assert client("GET", "/health").status == 200
+    kill(java_of(server))
+    until(lambda: client("GET", "/health").status == 503)
+    assert "the job on Spark has ended" in client("GET", "/health").json["reason"]
+    for answer in (client.post(triple("b", "c"), at=2), client.register(ALL)):
+        assert answer.status == 503
+    assert len(client.results(id)) == 1
+    assert server.end(signal.SIGTERM) == 0
+    again = Process(tmp_path / "data", "--on", "spark", "--no-log-requests")
+    again.client().post(triple("b", "c"), at=2)
+    until(lambda: len(again.client().results(id)) == 2)
+    assert again.end(signal.SIGTERM) == 0
