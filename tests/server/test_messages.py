@@ -159,7 +159,7 @@ def pushing(served: Served, more: str = "", **given: Any) -> Iterator[ClientConn
 
 
 def answers(socket: ClientConnection, count: int) -> list[Any]:
-    return [json.loads(socket.recv(timeout=30)) for _ in range(count)]
+    return [json.loads(socket.recv(timeout=120)) for _ in range(count)]
 
 
 def test_answers_come_in_the_order_of_the_messages_whatever_their_frames_are(served: Served) -> None:
@@ -265,7 +265,7 @@ def test_a_message_that_is_too_large_ends_the_socket(tmp_path: Path) -> None:
                 assert answers(socket, 1)[0]["events"] == 1
                 socket.send("#" * size)
                 with pytest.raises(ConnectionClosed) as closed:
-                    socket.recv(timeout=30)
+                    socket.recv(timeout=120)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1009
 
