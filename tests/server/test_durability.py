@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.server.serving import ALL, PAIRS, Clock, S, Served, serving, triple
 from thalweg.engine import Session
-from thalweg.errors import UsageError
+from thalweg.errors import ThalwegWarning, UsageError
 from thalweg.server.log import DamagedLogError, DiskError, Folder, Log
 from thalweg.server.service import Service
 
@@ -212,15 +212,32 @@ def test_a_log_without_its_end_has_the_records_before_it(
     log.close()
 
 
-def test_a_record_that_is_damaged_in_the_middle_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [8, 10, 11, 12, 16, 30])
+def test_a_record_that_is_damaged_in_the_middle_is_refused(tmp_path: Path, place: int) -> None:
     log = Log(tmp_path / "log")
-    log.append([b"one" * 9, b"two" * 9, b"three" * 9])
+    log.append([b'{"kind": "one"}', b'{"kind": "two"}', b'{"kind": "three"}'])
     log.close()
     data = bytearray((tmp_path / "log").read_bytes())
-    data[50] ^= 1
+    data[place] ^= 65  # in the length, the checksum or the text of the first record
     (tmp_path / "log").write_bytes(data)
     with pytest.raises(DamagedLogError, match="damaged"):
         list(Log(tmp_path / "log").records())
+    assert (tmp_path / "log").read_bytes() == data
+
+
+def test_a_last_record_that_is_damaged_is_moved_aside(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.append([b'{"kind": "one"}'])
+    end = log.size
+    log.append([b'{"kind": "two"}'])
+    log.close()
+    data = bytearray((tmp_path / "log").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "log").write_bytes(data)
+    with pytest.warns(ThalwegWarning, match="moved to cut-log-31"):
+        assert list(Log(tmp_path / "log").records()) == [b'{"kind": "one"}']
+    assert (tmp_path / "cut-log-31").read_bytes() == data[end:]
+    assert (tmp_path / "log").read_bytes() == data[:end]
 
 
 def poisoned(monkeypatch: pytest.MonkeyPatch, *terms: str) -> None:

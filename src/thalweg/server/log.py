@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from thalweg.errors import ThalwegError, UsageError
+from thalweg.store.log import cut_off
 
 _HEAD = struct.Struct("<II")
 _MAGIC = b"TWLOG001"
@@ -85,7 +86,7 @@ class Log:
         raise DiskError(reason) from None
 
     def records(self) -> Iterator[bytes]:
-        """The records, in order. One that was not written to its end is cut off: nobody was told that it is there."""
+        """The records, in order. One that was not written to its end is moved aside: it was never acknowledged."""
         data = self.path.read_bytes()
         if data[: len(_MAGIC)] != _MAGIC:
             raise DamagedLogError("this is no log of a service", source=str(self.path))
@@ -99,16 +100,12 @@ class Log:
             at += _HEAD.size + len(found)
 
     def _cut(self, data: bytes, at: int) -> None:
-        if at + _HEAD.size <= len(data):
-            length, _ = _HEAD.unpack_from(data, at)
-            after = at + _HEAD.size + length
-            if after < len(data) and _record(data, after) is not None:
-                raise DamagedLogError(
-                    f"the record at byte {at:,} is damaged, and whole ones follow: restore the file from a copy",
-                    source=str(self.path),
-                )
-        os.ftruncate(self._file, at)
-        self._sync(self._file)
+        if _has_record(data, at):
+            raise DamagedLogError(
+                f"the record at byte {at:,} is damaged, and whole ones follow: restore the file from a copy",
+                source=str(self.path),
+            )
+        cut_off(self.path, at)
         self.size = at
 
     def close(self) -> None:
@@ -122,6 +119,16 @@ def _record(data: bytes, at: int) -> bytes | None:
     length, check = _HEAD.unpack_from(data, at)
     found = data[at + _HEAD.size : at + _HEAD.size + length]
     return found if len(found) == length and length and zlib.crc32(found) == check else None
+
+
+def _has_record(data: bytes, at: int) -> bool:
+    """Whether a whole record begins behind a place; each has a JSON object at its beginning."""
+    begin = data.find(b'{"', at + _HEAD.size + 1)
+    while begin >= 0:
+        if _record(data, begin - _HEAD.size) is not None:
+            return True
+        begin = data.find(b'{"', begin + 1)
+    return False
 
 
 class Folder:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from zlib import crc32
 
-from thalweg.errors import DataError
+from thalweg.errors import DataError, warn
 
 _FRAME = struct.Struct("<4sIII")  # magic, sizes of the head and of the body, checksum of both
 _MAGIC = b"TWS1"
@@ -58,7 +58,7 @@ class Log:
     """Records in the segments of a folder, in the order in which they were appended.
 
     `append` returns when the record is on disk. A record that was not wholly written when the process or the machine
-    stopped is cut off when the log is opened; damage anywhere else is refused.
+    stopped is moved aside when the log is opened; damage anywhere else is refused.
     """
 
     def __init__(self, folder: Path, *, segment: int = SEGMENT) -> None:
@@ -66,7 +66,7 @@ class Log:
         self._limit = segment
         folder.mkdir(parents=True, exist_ok=True)
         self.records: list[Record] = []
-        numbers = sorted(int(path.stem) for path in folder.glob("*.log"))
+        numbers = sorted(int(path.stem) for path in folder.glob("[0-9]*.log"))
         for number in numbers:
             self.records += _scan(self._path(number), number, is_last=number == numbers[-1])
         self._number = numbers[-1] if numbers else 0
@@ -81,7 +81,7 @@ class Log:
     @property
     def nbytes(self) -> int:
         """Bytes of all segments."""
-        return sum(path.stat().st_size for path in self.folder.glob("*.log"))
+        return sum(path.stat().st_size for path in self.folder.glob("[0-9]*.log"))
 
     def append(self, head: Head, body: bytes) -> Record:
         """Add a record; when this returns, it is on disk. If it cannot be written, nothing has changed."""
@@ -132,10 +132,10 @@ class Log:
 
 
 def _scan(path: Path, number: int, *, is_last: bool) -> Iterator[Record]:
-    """The records of a segment. The unfinished record at the end of the last one is cut off."""
+    """The records of a segment. The unfinished record at the end of the last one is moved aside."""
     size = path.stat().st_size
     at = 0
-    with path.open("rb+") as file:
+    with path.open("rb") as file:
         while at < size:
             found = _record(file.read(_FRAME.size), number, at)
             if found is not None and found[0] + found[1] + at + _FRAME.size <= size:
@@ -145,7 +145,7 @@ def _scan(path: Path, number: int, *, is_last: bool) -> Iterator[Record]:
                 at += _FRAME.size + front_size + body_size
                 # What was appended last may have been on its way when the machine stopped.
                 if is_last and at == size and crc32(file.read(body_size), crc32(front)) != checksum:
-                    file.truncate(start)
+                    cut_off(path, start)
                     return
                 try:
                     head = Head(**json.loads(front))
@@ -161,8 +161,7 @@ def _scan(path: Path, number: int, *, is_last: bool) -> Iterator[Record]:
             torn = found is not None or len(rest) < _FRAME.size or not rest.strip(b"\0")
             if not is_last or not torn or _has_record(rest):
                 raise _damaged(path, at)
-            file.truncate(at)
-            os.fsync(file.fileno())
+            cut_off(path, at)
             return
 
 
@@ -186,6 +185,27 @@ def _has_record(data: bytes) -> bool:
                 return True
         at = data.find(_MAGIC, at + 1)
     return False
+
+
+def cut_off(path: Path, at: int) -> None:
+    """Cut off what a log has from a place on, and keep it in a file beside the log: `cut-NAME-PLACE`.
+
+    It is a record that was not written to its end, so that nobody was told that it is there; or a damaged one.
+    """
+    with path.open("rb+") as file:
+        file.seek(at)
+        rest = file.read()
+        aside = path.with_name(f"cut-{path.name}-{at}")
+        with aside.open("wb") as kept:
+            kept.write(rest)
+            kept.flush()
+            os.fsync(kept.fileno())
+        sync_folder(path.parent)
+        file.truncate(at)
+        os.fsync(file.fileno())
+    warn(
+        f"{path}: the last record is incomplete or damaged, and was moved to {aside.name} ({len(rest):,} bytes)"
+    )
 
 
 def _damaged(path: Path, at: int) -> DataError:
