@@ -53,11 +53,11 @@ def home(folder: Path) -> Path:
 
 
 @contextmanager
-def victim(folder: Path, master: str) -> Iterator[subprocess.Popen[str]]:
+def victim(folder: Path, master: str, module: str = "tests.spark.victim") -> Iterator[subprocess.Popen[str]]:
     """A driver in a process group of its own; nothing of it is left afterwards."""
     with (folder / "stderr").open("a") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.victim", str(folder), master],
+            [sys.executable, "-m", module, str(folder), master],
             cwd=ROOT,
             env=os.environ
             | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "SPARK_HOME": str(home(folder))},
@@ -242,3 +242,40 @@ def test_engine_processes_that_are_killed_are_replaced_by_the_log(
     assert {number for number, entries in enumerate(replayed) if entries} >= set(killed) - {-1}
     assert len(set(killed)) > 2
     assert told(rows) == told(in_process(job_of(text), {STREAM: file}))
+
+
+def test_a_set_of_queries_loses_nothing_when_a_driver_and_an_executor_are_killed(
+    spark: Any, tmp_path: Path
+) -> None:
+    from thalweg.spark import QuerySet
+    from thalweg.spark.results import rows_of
+
+    file, static = tmp_path / "in.nt", tmp_path / "static.nt"
+    file.write_bytes(chain(0, 400))
+    static.write_text("<http://ex/n1> <http://ex/q> <http://ex/n2> .\n")
+    texts = {"chain": TEXT, "static": TEXT.replace("?y <http://ex/p> ?z", "?y <http://ex/q> ?z")}
+    queries = QuerySet(tmp_path / "orders")
+    for name, text in texts.items():
+        queries.register(name, text)
+    with victim(tmp_path, "local[2]", "tests.spark.set_victim") as process:
+        wait_for(lambda: planned(tmp_path) >= 1, process)
+        time.sleep(RANDOM.uniform(0, 1))
+    seen = planned(tmp_path)
+    with victim(tmp_path, "local-cluster[2,1,2048]", "tests.spark.set_victim") as process:
+        wait_for(lambda: planned(tmp_path) > seen, process)
+        executors = [
+            number
+            for number, command in descendants(process.pid).items()
+            if "CoarseGrainedExecutorBackend" in command
+        ]
+        assert len(executors) == 2
+        kill(RANDOM.choice(executors))
+        replayed = finished(process)
+    assert any(replayed), "another executor begins with the log"
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert found.where("op = 'error'").count() == 0
+    for name, text in texts.items():
+        rows = found.where(f"query = '{name}' and at is not null").drop("query")
+        expected = in_process(job_of(text, static=static.read_text()), {STREAM: file})
+        assert told(list(rows_of(rows.toArrow()))) == told(expected), name
+        assert expected, name

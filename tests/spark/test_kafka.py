@@ -67,11 +67,11 @@ def graph(k: int) -> str:
     )
 
 
-def produce(kafka: Kafka, first: int, last: int) -> None:
+def produce(kafka: Kafka, first: int, last: int, topic: str = "events") -> None:
     """Events as N-Quads that say their times, over both partitions, with a message in between that is none."""
     rows = [(f'<http://ex/g{k}> {AT} "{k}000" .\n{graph(k)}'.encode(), k % 2) for k in range(first, last)]
     rows.insert(10, (b"\x00\xff this is not RDF", 1))
-    kafka.write(kafka.spark.createDataFrame(rows, "value binary, partition int").coalesce(1), "events")
+    kafka.write(kafka.spark.createDataFrame(rows, "value binary, partition int").coalesce(1), topic)
 
 
 def expected(last: int) -> list[Row]:
@@ -138,3 +138,62 @@ def micros(text: str) -> int:
     from thalweg.instants import instant
 
     return instant(text)
+
+
+def test_a_set_takes_events_and_orders_from_topics_whose_partitions_have_consumers_of_their_own(
+    kafka: Kafka, checkpoint: str
+) -> None:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    from thalweg.spark.query_sets import ORDER_SCHEMA
+
+    found: list[Any] = []
+
+    def order(**given: str) -> None:
+        rows = [(json.dumps(given).encode(),)]
+        kafka.write(kafka.spark.createDataFrame(rows, "value binary"), "orders")
+
+    def run() -> None:
+        events = tw.spark.events(kafka.stream("set-events", maxOffsetsPerTrigger="40"), stream=S, format="nq")
+        text = F.col("value").cast("string")
+        orders = (
+            kafka.stream("orders").select(F.from_json(text, ORDER_SCHEMA).alias("order")).select("order.*")
+        )
+        answers = tw.spark.run_set(events, orders, shards=2, lateness="5s")
+        query = (
+            answers.writeStream.foreachBatch(lambda rows, batch: found.extend(rows.collect()))
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    order(op="register", query="chain", text=CHAIN)
+    produce(kafka, 0, 60, "set-events")
+    run()
+    order(op="drop", query="chain")
+    order(op="register", query="later", text=CHAIN)
+    produce(kafka, 60, 100, "set-events")
+    run()
+
+    session = tw.Session(lateness="5s")
+    expected: dict[str, list[Row]] = {}
+    first = session.register(CHAIN)
+    for k in range(100):
+        if k == 60:
+            expected["chain"] = first.poll()
+            session.unregister(first)
+            second = session.register(CHAIN)
+        session.push(S, at=k * 1000, graph=graph(k).replace(f" <http://ex/g{k}>", ""))
+    expected["later"] = second.poll()
+    notices = [(row["query"], row["op"]) for row in found if row["at"] is None]
+    # Orders of one batch for different queries have no order: each query has its shard, each partition its consumer.
+    assert notices[0] == ("chain", "registered")
+    assert sorted(notices[1:]) == [("chain", "dropped"), ("later", "registered")]
+    for name, rows in expected.items():
+        got = [
+            Row(int(row["at"].timestamp() * 1e6), row["op"], row["bindings"], None)
+            for row in found
+            if row["query"] == name and row["at"] is not None
+        ]
+        assert told(got) == told(rows), name
