@@ -55,8 +55,8 @@ def _run(
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, max(head["seconds"], 0.001))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        most = _address_space() + head["memory"]
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        if (now := _address_space()) is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (now + head["memory"],) * 2)
         os.nice(_NICE)
         for one in close:
             os.close(one)
@@ -83,7 +83,10 @@ def report() -> None:
         traceback.print_exc()
 
 
-def _address_space() -> int:
-    """Bytes of the address space of this process."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+def _address_space() -> int | None:
+    """Bytes of the address space of this process; None where the system does not say it: then memory has no limit."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return None
