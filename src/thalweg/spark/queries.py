@@ -389,9 +389,9 @@ def reason_of(failure: Exception) -> ThalwegError:
 
     Data that cannot be read, and limits, are a failure of the run; all else is a matter of how it was started.
 
-    >>> _reason(Exception("a task failed\\nthalweg.errors.LimitError: too many"))
+    >>> reason_of(Exception("a task failed\\nthalweg.errors.LimitError: too many"))
     LimitError('too many')
-    >>> _reason(Exception("a task failed\\nthalweg.errors.QueryError: no such prefix"))
+    >>> reason_of(Exception("a task failed\\nthalweg.errors.QueryError: no such prefix"))
     UsageError('no such prefix')
     """
     text = str(failure)
