@@ -111,5 +111,33 @@ def test_a_query_is_run_on_a_server(served: Served, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["bindings"]["a"] for row in rows] == [f"<http://ex/{n}>" for n in range(4)]
     assert served.client("GET", "/queries").json["count"] == 0
+    assert "5 events, 5 triples, 4 results" in done.stderr
     wrong = subprocess.run([*command, "--drain"], cwd=tmp_path, capture_output=True, text=True, env=env)
     assert (wrong.returncode, "--drain" in wrong.stderr) == (2, True)
+
+
+def test_a_run_on_a_server_says_what_it_left_out_and_overwrites_no_input(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from thalweg.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("THALWEG_TOKEN", served.client.token or "")
+    Path("q.rq").write_text(PAIRS)
+    Path("s.nt").write_text(triple("a", "b") + triple("b", "c"))
+    Path("bad.nt").write_text("nonsense\n")
+
+    def run(name: str, *more: str) -> tuple[int, str]:
+        command = ["run", "q.rq", "--at", served.running.url, "--stream", f"{S}={name}", *more]
+        with pytest.raises(SystemExit) as end:
+            main(command)
+        return int(end.value.code or 0), capsys.readouterr().err
+
+    code, said = run("s.nt", "--out", "rows.jsonl")
+    assert (code, "2 events, 2 triples, 1 result" in said, "their arrival" in said) == (0, True, True)
+    code, said = run("bad.nt")
+    assert (code, "1 quarantined" in said) == (1, True)
+    before = Path("s.nt").read_bytes()
+    code, said = run("s.nt", "--out", "s.nt", "--force")
+    assert code != 0
+    assert Path("s.nt").read_bytes() == before

@@ -224,15 +224,17 @@ def run(
     """Run a query over streams, and write the changes of its answer."""
     if at is not None:
         from thalweg.cli.remote import run_at
+        from thalweg.io.inputs import inputs_of
         from thalweg.io.safety import check_outputs
 
         for name in context.params:
             source = context.get_parameter_source(name)
             if name not in _AT and source is not None and source.name == "COMMANDLINE":
                 raise UsageError(f"--{name.replace('_', '-')} is not for --at: the server decides it")
-        check_outputs({"--out": out}, inputs={}, queries=[query], force=force)
-        run_at(at, query, stream, out=out, format=format, schema=schema, rules=rules)
-        return
+        inputs = inputs_of(stream)
+        check_outputs({"--out": out}, inputs=inputs, queries=[query], force=force)
+        done = run_at(at, query, inputs, out=out, format=format, schema=schema, rules=rules)
+        raise typer.Exit(_conclude(done))
     from thalweg.io.inputs import inputs_of, mappings_of
     from thalweg.io.job import Job, Outputs
     from thalweg.io.live import STDIN
@@ -336,12 +338,15 @@ def _carry_out(job: Job, show: bool, spark: OnSpark | None = None) -> int:
             done = _run_here(job, meter) if spark is None else _run_on_spark(job, spark, meter)
     except BrokenPipeError:
         return reader_has_gone()
+    # A run that would go on for ever has done all it should when it is stopped.
+    return _conclude(done) or (INTERRUPTED if done.interrupted and not follow else 0)
+
+
+def _conclude(done: Outcome) -> int:
+    """Print what a run did and what it left out; its exit code."""
     for line in done.lines():
         print(f"thalweg: {line}", file=sys.stderr)
-    if done.failed:
-        return FAILURE
-    # A run that would go on for ever has done all it should when it is stopped.
-    return INTERRUPTED if done.interrupted and not follow else 0
+    return FAILURE if done.failed else 0
 
 
 def _run_here(job: Job, meter: Meter) -> Outcome:
