@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -123,6 +124,9 @@ def serve(
     if tokens is None:
         print(f"thalweg: the token is in {data / 'token'}", file=sys.stderr)
     print(f"thalweg: serving {running.url}", file=sys.stderr, flush=True)
+    # What lives as long as the process need not be looked at by the collector: a pass over it takes 100 ms and more.
+    gc.collect()
+    gc.freeze()
     sys.setswitchinterval(0.001)  # answers do not wait while the engine matches, nor the engine for them
     asyncio.run(running.serve())
 
